@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
         rk_batch batch = workload_batch(&w, s == steps ? 0 : s % w.n_batches, ids);
         check(rk_device_tables_dedup(tables, upload, upload, w.n, NULL, batch.features, false));
         check(rk_device_tables_check_ids(tables));
-        check(rk_device_tables_prepare(tables, stream));
+        check(rk_device_tables_prepare_batch(tables, stream));
         check(rk_device_tables_lookup(tables, stream, activations));
         check(rk_stream_sync(stream));
         double begin = seconds_now();

@@ -84,11 +84,11 @@ static inline rk_status alone_serve(rk_sharded *s, const void *ask, size_t ask_b
     rk_gradients_header header;
     rk_status status = alone_receive(s, RK_CHANNEL_IDS, ask, ask_bytes, &j->ids);
     if (status == RK_OK) status = rk_in_flight_batch_read_ids(s, j);
-    if (status == RK_OK && j->kind != RK_IN_FLIGHT_CONTROL) status = rk_in_flight_batch_serve(s, j);
+    if (status == RK_OK && j->kind != RK_IN_FLIGHT_CONTROL) status = rk_in_flight_batch_serve_rows(s, j);
     if (status == RK_OK) status = alone_receive(s, RK_CHANNEL_GRADIENTS, give, give_bytes, &j->gradients);
     if (status == RK_OK) status = rk_in_flight_batch_read_gradients_header(j, 0, &header);
     j->applies = 1;
-    if (status == RK_OK && j->kind == RK_IN_FLIGHT_TRAIN) status = rk_in_flight_batch_update(s, j);
+    if (status == RK_OK && j->kind == RK_IN_FLIGHT_TRAIN) status = rk_in_flight_batch_update_rows(s, j);
     alone_forget(j);
     return status;
 }

@@ -43,7 +43,7 @@ static inline void rk_row_source_free(rk_row_source *source) {
     source->ops->free(source);
 }
 
-static inline bool rk_row_source_fetches(const rk_row_source *source) {
+static inline bool rk_row_source_is_remote(const rk_row_source *source) {
     return source && source->ops->create_store;
 }
 

@@ -14,7 +14,7 @@ static int64_t key_at(const rk_sorted_keys *s, int64_t i) {
 }
 
 /* Also where a fence stands: the key that begins a block is above all of the block before it. */
-static rk_status read_keys(rk_sorted_keys *s) {
+static rk_status check_order_and_fill_fences(rk_sorted_keys *s) {
     for (int64_t i = 0; i < s->n; i++) {
         int64_t key = key_at(s, i);
         RK_FAIL_IF(i && key <= key_at(s, i - 1), RK_BAD_DATA,
@@ -28,7 +28,7 @@ static rk_status read_keys(rk_sorted_keys *s) {
 rk_status rk_sorted_keys_init(const void *keys, int64_t n, rk_sorted_keys *out) {
     *out = (rk_sorted_keys){.keys = keys, .n = n, .n_fences = (n + BLOCK_KEYS - 1) / BLOCK_KEYS};
     RK_TRY(rk_alloc((size_t)out->n_fences, sizeof *out->fences, &out->fences));
-    rk_status status = read_keys(out);
+    rk_status status = check_order_and_fill_fences(out);
     if (status != RK_OK) rk_sorted_keys_release(out);
     return status;
 }
@@ -38,7 +38,7 @@ void rk_sorted_keys_release(rk_sorted_keys *s) {
 }
 
 /* The last block whose first key is not above the key; the first one where there is none. */
-static int64_t block_of(const rk_sorted_keys *s, int64_t key) {
+static int64_t find_block(const rk_sorted_keys *s, int64_t key) {
     int64_t first = 0;
     for (int64_t n = s->n_fences; n > 1;) {
         int64_t half = n / 2;
@@ -48,7 +48,7 @@ static int64_t block_of(const rk_sorted_keys *s, int64_t key) {
     return first;
 }
 
-static int64_t row_in(const rk_sorted_keys *s, int64_t block, int64_t key) {
+static int64_t find_row_in_block(const rk_sorted_keys *s, int64_t block, int64_t key) {
     int64_t first = block * BLOCK_KEYS, n = rk_min_i64(s->n - first, BLOCK_KEYS);
     while (n > 1) {
         int64_t half = n / 2;
@@ -58,7 +58,7 @@ static int64_t row_in(const rk_sorted_keys *s, int64_t block, int64_t key) {
     return n == 1 && key_at(s, first) == key ? first : s->n;
 }
 
-static void prefetch(const rk_sorted_keys *s, int64_t block) {
+static void prefetch_block(const rk_sorted_keys *s, int64_t block) {
     size_t first = (size_t)block * BLOCK_KEYS * sizeof(int64_t), half = sizeof(int64_t) * BLOCK_KEYS / 2;
     if ((size_t)s->n * sizeof(int64_t) > first + half) __builtin_prefetch(s->keys + first + half);
 }
@@ -68,11 +68,11 @@ void rk_sorted_keys_find(rk_sorted_keys *s, const int64_t *keys, int64_t n, int6
     for (int64_t first = 0; first < n; first += AT_ONCE) {
         int64_t some = rk_min_i64(n - first, AT_ONCE);
         for (int64_t i = 0; i < some; i++) {
-            blocks[i] = block_of(s, keys[first + i]);
-            prefetch(s, blocks[i]);
+            blocks[i] = find_block(s, keys[first + i]);
+            prefetch_block(s, blocks[i]);
         }
         for (int64_t i = 0; i < some; i++) {
-            rows[first + i] = row_in(s, blocks[i], keys[first + i]);
+            rows[first + i] = find_row_in_block(s, blocks[i], keys[first + i]);
             n_missing += rows[first + i] == s->n;
         }
     }
@@ -89,7 +89,7 @@ void rk_key_tables_free(rk_key_tables *tables) {
     RK_FREE_ALL(tables->list, tables->files, tables);
 }
 
-rk_sorted_keys *rk_key_tables_find(const rk_key_tables *tables, const char *name) {
+rk_sorted_keys *rk_key_tables_find_table(const rk_key_tables *tables, const char *name) {
     for (size_t i = 0; tables && i < tables->n; i++)
         if (strcmp(tables->list[i].name, name) == 0) return &tables->list[i].keys;
     return NULL;

@@ -36,6 +36,6 @@ typedef struct rk_key_tables {
 } rk_key_tables;
 
 void rk_key_tables_free(rk_key_tables *tables);
-rk_sorted_keys *rk_key_tables_find(const rk_key_tables *tables, const char *name); /* NULL: none */
+rk_sorted_keys *rk_key_tables_find_table(const rk_key_tables *tables, const char *name); /* NULL: none */
 
 #endif

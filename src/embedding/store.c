@@ -2,20 +2,20 @@
 
 #include "base/error.h"
 
-rk_status rk_store_nothing(rk_store *store) {
+rk_status rk_store_noop(rk_store *store) {
     (void)store;
     return RK_OK;
 }
 
-void rk_store_no_call(rk_store *store) {
+void rk_store_noop_void(rk_store *store) {
     (void)store;
 }
 
-void rk_store_no_prefetch(rk_store *store, int64_t n, const rk_ids *ids) {
+void rk_store_noop_prefetch(rk_store *store, int64_t n, const rk_ids *ids) {
     (void)store, (void)n, (void)ids;
 }
 
-void rk_store_no_cancel(rk_store *store, const atomic_bool *cancel) {
+void rk_store_noop_set_cancel_flag(rk_store *store, const atomic_bool *cancel) {
     (void)store, (void)cancel;
 }
 
@@ -33,12 +33,12 @@ static void none_lookup(const rk_store *store, bool training, int32_t feature, i
     (void)store, (void)training, (void)feature, (void)first, (void)last, (void)to;
 }
 
-size_t rk_store_no_pieces(const rk_store *store) {
+size_t rk_store_zero_pieces(const rk_store *store) {
     (void)store;
     return 0;
 }
 
-void rk_store_no_piece(rk_store *store, size_t piece) {
+void rk_store_noop_update_piece(rk_store *store, size_t piece) {
     (void)store, (void)piece;
 }
 
@@ -68,12 +68,12 @@ static bool none_has_row_files(const rk_store *store) {
     return false;
 }
 
-static rk_status none_move_rows(rk_store *store, const char *directory) {
+static rk_status none_save_or_load_rows(rk_store *store, const char *directory) {
     (void)store, (void)directory;
     return RK_OK;
 }
 
-rk_status rk_store_no_keys(rk_store *store, const rk_stored_keys *keys) {
+rk_status rk_store_noop_load_keys(rk_store *store, const rk_stored_keys *keys) {
     (void)store, (void)keys;
     return RK_OK;
 }
@@ -87,12 +87,12 @@ static uint64_t none_bytes(const rk_store *store) {
     return 0;
 }
 
-rk_store_counts rk_store_no_counts(const rk_store *store) {
+rk_store_counts rk_store_zero_counts(const rk_store *store) {
     (void)store;
     return (rk_store_counts){0};
 }
 
-rk_status rk_store_no_servers(rk_store *store, int64_t word) {
+rk_status rk_store_noop_send_to_servers(rk_store *store, int64_t word) {
     (void)store, (void)word;
     return RK_OK;
 }
@@ -105,31 +105,31 @@ static rk_status none_serve(rk_store *store, int64_t *word) {
 }
 
 rk_store *rk_store_none(void) {
-    static const rk_store_ops ops = {.free = rk_store_no_call,
+    static const rk_store_ops ops = {.free = rk_store_noop_void,
                                      .begin = none_begin,
-                                     .wait = rk_store_nothing,
-                                     .prefetch = rk_store_no_prefetch,
-                                     .set_cancel_flag = rk_store_no_cancel,
+                                     .wait = rk_store_noop,
+                                     .prefetch = rk_store_noop_prefetch,
+                                     .set_cancel_flag = rk_store_noop_set_cancel_flag,
                                      .lookup_early = none_lookup_early,
                                      .lookup = none_lookup,
-                                     .n_pieces = rk_store_no_pieces,
-                                     .update_piece = rk_store_no_piece,
-                                     .complete = rk_store_no_call,
+                                     .n_pieces = rk_store_zero_pieces,
+                                     .update_piece = rk_store_noop_update_piece,
+                                     .complete = rk_store_noop_void,
                                      .backward = none_backward,
                                      .end = none_end,
-                                     .flush = rk_store_nothing,
-                                     .reload = rk_store_no_call,
-                                     .load_keys = rk_store_no_keys,
-                                     .number_keys = rk_store_nothing,
+                                     .flush = rk_store_noop,
+                                     .reload = rk_store_noop_void,
+                                     .load_keys = rk_store_noop_load_keys,
+                                     .number_keys = rk_store_noop,
                                      .state = none_state,
                                      .read_before_images = none_read_before_images,
                                      .has_row_files = none_has_row_files,
-                                     .save_rows = none_move_rows,
-                                     .load_rows = none_move_rows,
+                                     .save_rows = none_save_or_load_rows,
+                                     .load_rows = none_save_or_load_rows,
                                      .scale_learning_rate = none_scale_learning_rate,
                                      .bytes = none_bytes,
-                                     .count = rk_store_no_counts,
-                                     .send_to_servers = rk_store_no_servers,
+                                     .count = rk_store_zero_counts,
+                                     .send_to_servers = rk_store_noop_send_to_servers,
                                      .serve = none_serve};
     static rk_store none = {&ops};
     return &none;

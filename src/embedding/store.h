@@ -107,14 +107,15 @@ struct rk_store {
 rk_store *rk_store_none(void);
 
 /* Functions for stores that have nothing to do there. */
-rk_status rk_store_nothing(rk_store *store);
-void rk_store_no_call(rk_store *store);
-void rk_store_no_prefetch(rk_store *store, int64_t n, const rk_ids *ids);
-void rk_store_no_cancel(rk_store *store, const atomic_bool *cancel); /* it waits for nobody outside */
-size_t rk_store_no_pieces(const rk_store *store);
-void rk_store_no_piece(rk_store *store, size_t piece);
-rk_store_counts rk_store_no_counts(const rk_store *store);
-rk_status rk_store_no_keys(rk_store *store, const rk_stored_keys *keys);
-rk_status rk_store_no_servers(rk_store *store, int64_t word);
+rk_status rk_store_noop(rk_store *store);
+void rk_store_noop_void(rk_store *store);
+void rk_store_noop_prefetch(rk_store *store, int64_t n, const rk_ids *ids);
+void rk_store_noop_set_cancel_flag(rk_store *store,
+                                   const atomic_bool *cancel); /* it waits for nobody outside */
+size_t rk_store_zero_pieces(const rk_store *store);
+void rk_store_noop_update_piece(rk_store *store, size_t piece);
+rk_store_counts rk_store_zero_counts(const rk_store *store);
+rk_status rk_store_noop_load_keys(rk_store *store, const rk_stored_keys *keys);
+rk_status rk_store_noop_send_to_servers(rk_store *store, int64_t word);
 
 #endif

@@ -93,8 +93,9 @@ static rk_status choose_tensor(rk_exporting *x, const rk_stored_tensor *stored) 
         return RK_OK;
     }
     bool are_rows = table && stored->type != RK_I64;
-    rk_export_rows rows = are_rows ? rk_row_format_for(x->options->rows, stored->n_columns, stored->type)
-                                   : RK_EXPORT_ROWS_TRAINED;
+    rk_export_rows rows = are_rows
+                              ? rk_row_format_if_smaller(x->options->rows, stored->n_columns, stored->type)
+                              : RK_EXPORT_ROWS_TRAINED;
     bool in_pieces = x->format == RK_EXPORT_ONNX && rk_row_format_name(rows);
     rk_status status = RK_OK;
     for (int piece = in_pieces ? RK_ROW_CODES : RK_ROW_WHOLE;

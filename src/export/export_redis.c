@@ -17,7 +17,7 @@ static const rk_redis_limits limits = {.timeout = 30}; /* of a round trip */
 typedef struct row_writer {
     rk_exporting *x;
     rk_redis_url url;
-    rk_redis_addresses *addresses;
+    rk_redis_address_cache *addresses;
     rk_redis *redis;
     char version[VERSION_BYTES];
     rk_row_manifest manifest;
@@ -26,7 +26,7 @@ typedef struct row_writer {
 static void release_row_writer(row_writer *w) {
     rk_row_manifest_release(&w->manifest);
     rk_redis_free(w->redis);
-    rk_redis_addresses_free(w->addresses);
+    rk_redis_address_cache_free(w->addresses);
     rk_redis_url_release(&w->url);
 }
 
@@ -75,7 +75,7 @@ static rk_status write_table(row_writer *w, const rk_exported_tensor *t, const r
                                                     .n_bytes = some * rows->row_bytes,
                                                     .data = (const char *)piece + row * rows->row_bytes};
         }
-        RK_TRY(rk_redis_run(w->redis, blocks, n_blocks, &limits));
+        RK_TRY(rk_redis_run_commands(w->redis, blocks, n_blocks, &limits));
     }
     return RK_OK;
 }
@@ -88,14 +88,14 @@ static rk_status write_manifest(row_writer *w) {
                                   .number = -1,
                                   .n_bytes = (int64_t)text.n_bytes,
                                   .data = text.data};
-    return rk_redis_run(w->redis, &set, 1, &limits);
+    return rk_redis_run_commands(w->redis, &set, 1, &limits);
 }
 
 static rk_status write_rows(row_writer *w) {
     rk_exporting *x = w->x;
     RK_TRY(rk_redis_url_parse(x->options->rows_to, &w->url));
     RK_TRY(make_version(w));
-    RK_TRY(rk_redis_addresses_create(&w->addresses));
+    RK_TRY(rk_redis_address_cache_create(&w->addresses));
     RK_TRY(rk_redis_create(&w->url, w->addresses, &w->redis));
     RK_TRY(rk_row_manifest_init(w->url.prefix, w->version, &w->manifest));
     RK_TRY(add_tables(w));

@@ -17,7 +17,7 @@ static const uint64_t usual_shard_bytes = 5000000000;
 
 /* Of rows of codes, one behind another, the tensor's piece alone, in place. */
 static void keep_row_component(const rk_exported_tensor *t, char *rows, int64_t n, int64_t row_bytes) {
-    rk_row_columns piece = rk_row_format_piece(t->rows, t->stored->n_columns, t->piece);
+    rk_row_columns piece = rk_row_format_component(t->rows, t->stored->n_columns, t->piece);
     for (int64_t r = 0; r < n; r++)
         memmove(rows + r * piece.n, rows + r * row_bytes + piece.first, (size_t)piece.n);
 }
@@ -34,10 +34,10 @@ rk_status rk_export_encode_rows(rk_exporting *x, const rk_exported_tensor *t, in
     int64_t failed, columns = rk_row_format_columns(t->rows, stored->n_columns);
     RK_TRY(rk_reserve(&x->values, &x->values_capacity, n_values, sizeof *x->values));
     RK_TRY(rk_reserve(&x->written, &x->written_capacity,
-                      (size_t)(n * columns) * rk_dtype_bytes(rk_row_format_type(t->rows)), 1));
+                      (size_t)(n * columns) * rk_dtype_bytes(rk_row_format_dtype(t->rows)), 1));
     rk_row_values_to_f32(stored->type, x->stored, (int64_t)n_values, x->values);
-    rk_row_format_write(t->rows, x->values, n, stored->n_columns, x->written, &failed);
-    if (failed >= 0) return rk_row_format_error(t->rows, t->table, first + failed);
+    rk_row_format_encode(t->rows, x->values, n, stored->n_columns, x->written, &failed);
+    if (failed >= 0) return rk_row_format_encode_error(t->rows, t->table, first + failed);
     if (t->piece != RK_ROW_WHOLE) keep_row_component(t, x->written, n, columns);
     *out = x->written;
     return RK_OK;
@@ -64,8 +64,9 @@ static rk_status write_tensor_rows(void *context, size_t entry, rk_writer *write
 }
 
 rk_dtype rk_exported_type(const rk_exported_tensor *t) {
-    if (t->piece != RK_ROW_WHOLE) return rk_row_format_piece(t->rows, t->stored->n_columns, t->piece).type;
-    return t->rows == RK_EXPORT_ROWS_TRAINED ? t->stored->type : rk_row_format_type(t->rows);
+    if (t->piece != RK_ROW_WHOLE)
+        return rk_row_format_component(t->rows, t->stored->n_columns, t->piece).type;
+    return t->rows == RK_EXPORT_ROWS_TRAINED ? t->stored->type : rk_row_format_dtype(t->rows);
 }
 
 int64_t rk_exported_rows(const rk_exported_tensor *t) {
@@ -76,7 +77,7 @@ int64_t rk_exported_rows(const rk_exported_tensor *t) {
 int64_t rk_exported_columns(const rk_exported_tensor *t) {
     int64_t columns = t->stored->n_columns;
     if (t->piece != RK_ROW_WHOLE) {
-        rk_row_columns piece = rk_row_format_piece(t->rows, columns, t->piece);
+        rk_row_columns piece = rk_row_format_component(t->rows, columns, t->piece);
         return piece.n / (int64_t)rk_dtype_bytes(piece.type);
     }
     return t->rows == RK_EXPORT_ROWS_TRAINED ? columns : rk_row_format_columns(t->rows, columns);
@@ -130,7 +131,7 @@ static rk_status describe_rows(const rk_exporting *x, rk_buffer *out) {
         rk_buffer_append_text(out, n++ ? "," : "{");
         RK_TRY(rk_json_write_string(out, t->name));
         rk_buffer_printf(out, ":{\"format\":\"%s\",\"dim\":%lld", format, (long long)t->stored->n_columns);
-        rk_row_columns piece = rk_row_format_piece(t->rows, t->stored->n_columns, t->piece);
+        rk_row_columns piece = rk_row_format_component(t->rows, t->stored->n_columns, t->piece);
         if (t->piece != RK_ROW_WHOLE)
             rk_buffer_printf(out, ",\"bytes\":[%lld,%lld]", (long long)piece.first,
                              (long long)(piece.first + piece.n));

@@ -196,7 +196,7 @@ static rk_onnx_value make_positions(rk_onnx_model *m, int64_t n) {
 static rk_onnx_value look_up_sequence(rk_onnx_model *m, int32_t f) {
     const rk_onnx_bags *bags = make_bags(m, m->model->lookups[f].source, false);
     int64_t length = m->collection.features[f].max_sequence_length,
-            width = rk_collection_config_width(&m->collection, f);
+            width = rk_collection_config_feature_width(&m->collection, f);
     rk_onnx_value at = make_positions(m, length), begins = rk_onnx_slice(m, bags->offsets, 0, 0, -1),
                   there = rk_onnx_binary(m, "Less", at, rk_onnx_unsqueeze(m, sequence_lengths(m, f), 1)),
                   place = rk_onnx_binary(m, "Add", rk_onnx_unsqueeze(m, begins, 1), at);
@@ -274,7 +274,7 @@ rk_onnx_value rk_onnx_columns(rk_onnx_model *m, rk_value input, int32_t first, i
     while (begin < n && lookups[begin].first < first) begin++;
     if (begin == n || lookups[begin].first != first) return -1;
     for (end = begin; end < n && width < count; end++)
-        width += rk_collection_config_width(&m->collection, end);
+        width += rk_collection_config_feature_width(&m->collection, end);
     return width == count ? concat_lookups(m, begin, end - begin) : -1;
 }
 

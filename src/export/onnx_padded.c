@@ -54,7 +54,7 @@ static rk_onnx_value sequence_ids(rk_onnx_model *m, int32_t f) {
 }
 
 rk_onnx_value rk_onnx_padded_sequence(rk_onnx_model *m, int32_t f) {
-    int64_t width = rk_collection_config_width(&m->collection, f);
+    int64_t width = rk_collection_config_feature_width(&m->collection, f);
     rk_onnx_value ids = sequence_ids(m, f), valid = ids_are_valid(m, ids),
                   rows = rows_of_ids(m, f, ids, valid);
     rows = rk_onnx_ternary(m, "Where", rk_onnx_unsqueeze(m, valid, 2), rows, rk_onnx_constant_float(m, 0));

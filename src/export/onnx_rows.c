@@ -58,7 +58,7 @@ rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_valu
     if (!rk_row_format_name(rows)) return gather_component(m, table, RK_ROW_WHOLE, ids);
     rk_onnx_value codes = gather_component(m, table, RK_ROW_CODES, ids);
     if (rows == RK_EXPORT_ROWS_INT4)
-        codes = unpack_nibbles(m, codes, rk_row_format_piece(rows, dim, RK_ROW_CODES).n, dim, n_dims);
+        codes = unpack_nibbles(m, codes, rk_row_format_component(rows, dim, RK_ROW_CODES).n, dim, n_dims);
     codes = rk_onnx_binary(m, "Mul", codes, gather_component(m, table, RK_ROW_SCALES, ids));
     return rk_onnx_binary(m, "Add", codes, gather_component(m, table, RK_ROW_MINIMA, ids));
 }

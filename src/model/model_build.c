@@ -187,7 +187,7 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
             (rk_model_lookup){.source = collection->sources[f],
                               .input = -1,
                               .first = vector ? (int32_t)width : f - collection->n_vectors,
-                              .width = rk_collection_config_width(collection, f),
+                              .width = rk_collection_config_feature_width(collection, f),
                               .keys = collection->dynamic[collection->table_of[f]].max_capacity > 0};
         if (!vector) continue;
         const rk_data_schema *schema = options->schema;
@@ -305,8 +305,8 @@ static void set_leaves(rk_model *model) {
 static rk_status check_constraints(const rk_model_options *options, const rk_collection_config *collection) {
     RK_AUTOFREE int32_t *constraint_of = NULL;
     RK_TRY(rk_alloc((size_t)collection->n_tables, sizeof *constraint_of, &constraint_of));
-    return rk_planner_constraints_find(options->constraints, options->n_constraints, collection->tables,
-                                       collection->n_tables, constraint_of);
+    return rk_planner_constraints_match_tables(options->constraints, options->n_constraints,
+                                               collection->tables, collection->n_tables, constraint_of);
 }
 
 /* What tables do not do on a GPU yet. */
@@ -373,8 +373,8 @@ static rk_status create_store(rk_model *model, const rk_model_options *options,
     if (!collection->n_features) return RK_OK;
     if (options->cluster) return rk_model_create_sharded(model, options, collection);
     rk_row_source *source = options->row_source ? *options->row_source : NULL;
-    RK_TRY(rk_collection_config_create(collection, options->seed, options->is_outline, source,
-                                       &model->embeddings));
+    RK_TRY(rk_collection_config_create_embeddings(collection, options->seed, options->is_outline, source,
+                                                  &model->embeddings));
     if (source) *options->row_source = NULL;
     set_leaves(model);
     return rk_local_store_create(model->embeddings, model->stale, &model->store);
@@ -392,7 +392,7 @@ static rk_status create_queue(rk_model *model, const rk_model_options *options) 
     RK_TRY(rk_inference_init(model, model->inference));
     model->inference->own = model;
     rk_row_source *source = rk_embeddings_row_source(model->embeddings);
-    if (!rk_row_source_fetches(source)) return RK_OK;
+    if (!rk_row_source_is_remote(source)) return RK_OK;
     return source->ops->create_store(source, model->embeddings, &model->inference->store);
 }
 

@@ -37,7 +37,7 @@ typedef struct rk_model_statistic {
 } rk_model_statistic;
 
 typedef struct rk_pairs rk_pairs;     /* step/local_batch.h */
-typedef struct rk_sharded rk_sharded; /* embedding/sharded/sharded.h */
+typedef struct rk_sharded rk_sharded; /* embedding/sharded/sharded_store.h */
 
 /* One run of the graph over a batch, a piece of it or a local batch. */
 typedef struct rk_model_run {

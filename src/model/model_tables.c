@@ -55,5 +55,5 @@ rk_status rk_model_make_collection_config(const rk_model_section *section,
                                 .linear_l2 = section->linear_l2,
                                 .linear_l2_full = section->linear_l2_full,
                                 .chosen = all ? NULL : uses.features};
-    return rk_collection_config_make(embedding, yaml, sources, schema->n_features, wants, fallback, out);
+    return rk_collection_config_resolve(embedding, yaml, sources, schema->n_features, wants, fallback, out);
 }

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "embedding/planner/lookup_counter.h"
-#include "embedding/sharded/sharded.h"
+#include "embedding/sharded/sharded_store.h"
 #include "model/retrieval/retrieval.h"
 #include "model/step/ranks.h"
 
@@ -32,15 +32,15 @@ static rk_status assume_loads(const rk_retrieval *retrieval, const rk_model_look
 static rk_status count_loads(const rk_collection_config *collection, const rk_model_cluster *cluster,
                              rk_table_statistics *loads, rk_lookup_counter **out) {
     RK_TRY(rk_lookup_counter_create(collection, cluster->request.roles.n_trainers, out));
-    RK_TRY(rk_lookup_counter_add(*out, cluster->sample));
-    rk_lookup_counter_conclude(*out, loads);
+    RK_TRY(rk_lookup_counter_add_batch(*out, cluster->sample));
+    rk_lookup_counter_compute_statistics(*out, loads);
     return RK_OK;
 }
 
 rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *options,
                                   const rk_collection_config *collection) {
     const rk_ranks *ranks = model->ranks;
-    rk_embeddings_config config = rk_collection_config_config(collection, options->seed);
+    rk_embeddings_config config = rk_collection_config_to_embeddings_config(collection, options->seed);
     rk_planner_request request = options->cluster->request;
     rk_table_placement *placements = NULL;
     RK_AUTOFREE rk_table_statistics *loads = NULL;

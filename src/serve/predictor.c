@@ -168,7 +168,7 @@ void rk_predictor_free(rk_predictor *p) {
 
 static rk_row_source *row_source_of(const rk_predictor *p) {
     rk_row_source *source = rk_embeddings_row_source(rk_model_embeddings(p->model));
-    return rk_row_source_fetches(source) ? source : NULL;
+    return rk_row_source_is_remote(source) ? source : NULL;
 }
 bool rk_predictor_rows_available(const rk_predictor *p) {
     const rk_row_source *source = row_source_of(p);

@@ -203,7 +203,7 @@ static inline void route_twins(twins *w, bool training) {
 static inline void look_up_twins(twins *w, bool exact, bool training) {
     OK(training ? look_up(w->host, w->n, w->ids, w->on_host) : peek_once(w->host, w->n, w->ids, w->on_host));
     OK(rk_device_tables_check_ids(w->tables));
-    OK(rk_device_tables_prepare(w->tables, stream));
+    OK(rk_device_tables_prepare_batch(w->tables, stream));
     OK(rk_device_tables_lookup(w->tables, stream, w->on_device));
     OK(rk_stream_sync(stream));
     compare_activations(w, exact);
@@ -213,7 +213,7 @@ static inline void apply_twins(twins *w) {
     draw_gradients(w);
     OK(apply_gradients(w->host, w->gradients));
     OK(rk_device_tables_flag_not_finite(w->tables, stream, w->device_gradients, w->stop));
-    OK(rk_device_tables_apply(w->tables, stream, w->device_gradients, w->stop));
+    OK(rk_device_tables_apply_gradients(w->tables, stream, w->device_gradients, w->stop));
     rk_device_tables_end_batch(w->tables, true);
 }
 

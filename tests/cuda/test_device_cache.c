@@ -122,8 +122,8 @@ static void test_one_set(void **state) {
              "hint: set cuda.memory to at least %llu bytes, or use smaller batches",
              (unsigned long long)(33 * place_bytes));
     FAILS(rk_device_tables_check_ids(w.tables), RK_NO_MEMORY, message);
-    OK(rk_device_tables_prepare(w.tables, stream));
-    OK(rk_device_tables_apply(w.tables, stream, w.device_gradients, NULL)); /* does nothing */
+    OK(rk_device_tables_prepare_batch(w.tables, stream));
+    OK(rk_device_tables_apply_gradients(w.tables, stream, w.device_gradients, NULL)); /* does nothing */
     rk_device_tables_end_batch(w.tables, false);
     compare_tables(&w, true);
 
@@ -175,7 +175,7 @@ static void test_budgets(void **state) {
     rk_ids ids[5] = {{0}, {0}, {0}, {0}, {0}};
     OK(rk_stream_create(device, &other));
     OK(rk_device_tables_dedup(d, other, other, 0, NULL, ids, true));
-    FAILS(rk_device_tables_prepare(d, stream), RK_INVALID_ARGUMENT,
+    FAILS(rk_device_tables_prepare_batch(d, stream), RK_INVALID_ARGUMENT,
           "table 'half': 'l2_full' updates every row at every step, so the whole table must fit on the "
           "GPU\nhint: "
           "set a larger cuda.memory, or use 'l2'");

@@ -114,7 +114,7 @@ static void test_overlapping_batches(void **state) {
         if (step) { /* the step before, which has been looked up and not trained on */
             draw_gradients(&w);
             OK(apply_gradients(w.host, w.gradients));
-            OK(rk_device_tables_apply(w.tables, stream, w.device_gradients, NULL));
+            OK(rk_device_tables_apply_gradients(w.tables, stream, w.device_gradients, NULL));
             rk_device_tables_end_batch(w.tables, true);
             memcpy(w.ids, ids[(step - 1) % 2], sizeof ids[0]);
             free_ids(&w);

@@ -104,7 +104,7 @@ static void test_operations(void **state) {
 static float *look_up(rk_device_tables *tables, const rk_ids *ids, bool training, float *out) {
     OK(rk_device_tables_dedup(tables, stream, stream, SAMPLES, NULL, ids, training));
     OK(rk_device_tables_check_ids(tables));
-    OK(rk_device_tables_prepare(tables, stream));
+    OK(rk_device_tables_prepare_batch(tables, stream));
     OK(rk_device_tables_lookup(tables, stream, &(rk_activation){out, DIM, NULL}));
     OK(rk_stream_sync(stream));
     return out;
@@ -138,7 +138,7 @@ static void test_table(void **state) {
     rk_ids ids = {.ids = list, .ids_per_sample = 1};
     for (int i = 0; i < SAMPLES; i++) list[i] = n_rows - 1 - i;
     expect_all("before", look_up(tables, &ids, true, out), SAMPLES * DIM, 3);
-    OK(rk_device_tables_apply(tables, stream, &(rk_activation){gradients, DIM, NULL}, NULL));
+    OK(rk_device_tables_apply_gradients(tables, stream, &(rk_activation){gradients, DIM, NULL}, NULL));
     rk_device_tables_end_batch(tables, true);
     expect_all("after", look_up(tables, &ids, false, out), SAMPLES * DIM, 2.5f);
     rk_device_tables_end_batch(tables, false);

@@ -153,7 +153,7 @@ static void test_batches_under_way(void **state) {
     OK(rk_device_upload(device, w.device_gradients[3].data, w.gradients[3].data,
                         (size_t)(13 * w.gradients[3].stride) * sizeof(float)));
     OK(rk_device_tables_flag_not_finite(w.tables, stream, w.device_gradients, w.stop));
-    OK(rk_device_tables_apply(w.tables, stream, w.device_gradients, w.stop));
+    OK(rk_device_tables_apply_gradients(w.tables, stream, w.device_gradients, w.stop));
     uint32_t stop;
     OK(rk_stream_sync(stream));
     OK(rk_device_download(device, &stop, w.stop, sizeof stop));
@@ -167,8 +167,8 @@ static void test_batches_under_way(void **state) {
     draw_ids(&w, SAMPLES);
     ((int64_t *)(size_t)w.ids[1].ids)[4] = 24;
     route_twins(&w, true);
-    OK(rk_device_tables_prepare(w.tables, stream)); /* although it is refused */
-    OK(rk_device_tables_apply(w.tables, stream, w.device_gradients, w.stop));
+    OK(rk_device_tables_prepare_batch(w.tables, stream)); /* although it is refused */
+    OK(rk_device_tables_apply_gradients(w.tables, stream, w.device_gradients, w.stop));
     assert_int_equal(rk_device_tables_check_ids(w.tables), RK_BAD_DATA);
     rk_device_tables_end_batch(w.tables, false);
 
@@ -195,7 +195,7 @@ static void test_launch_graph(void **state) {
     OK(rk_stream_capture_begin(stream));
     OK(rk_device_tables_lookup(w.tables, stream, w.on_device));
     OK(rk_device_tables_flag_not_finite(w.tables, stream, w.device_gradients, w.stop));
-    OK(rk_device_tables_apply(w.tables, stream, w.device_gradients, w.stop));
+    OK(rk_device_tables_apply_gradients(w.tables, stream, w.device_gradients, w.stop));
     OK(rk_stream_capture_end(stream, &graph));
     for (int i = 0; i < 4; i++) {
         draw_ids(&w, (i + 1) * SAMPLES);
@@ -203,7 +203,7 @@ static void test_launch_graph(void **state) {
         OK(look_up(w.host, w.n, w.ids, w.on_host));
         OK(rk_device_tables_check_ids(w.tables));
         draw_gradients(&w);
-        OK(rk_device_tables_prepare(w.tables, stream));
+        OK(rk_device_tables_prepare_batch(w.tables, stream));
         rk_launch_graph_run(graph, stream);
         OK(rk_stream_sync(stream));
         compare_activations(&w, true);

@@ -91,7 +91,7 @@ static void run(void **state) {
     OK(rk_trainer_create(config, &options, &trainer));
     OK(rk_trainer_run(trainer));
     const rk_sharded *sharded = rk_trainer_model(trainer)->sharded;
-    rk_sharded_counts counts = rk_sharded_count(sharded);
+    rk_sharded_counts counts = rk_sharded_read_counts(sharded);
     double mine[N_MEASURES] = {(double)counts.rows_served,
                                (double)counts.bytes_served,
                                (double)rk_comm_bytes_sent(world),

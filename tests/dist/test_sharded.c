@@ -313,7 +313,7 @@ static void run(void **state) {
         assert_int_equal(word, 43);
     }
     compare_rows(s, reference);
-    rk_sharded_counts counts = rk_sharded_count(s);
+    rk_sharded_counts counts = rk_sharded_read_counts(s);
     if (rank < roles.n_trainers) assert_int_equal(counts.n_batches, STEPS + 1);
     assert_true(counts.staleness_most <= staleness);
     for (int step = 0; step < STEPS; step++)

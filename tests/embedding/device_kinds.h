@@ -128,7 +128,7 @@ static device_subject *make_subject(void) {
                                      .wait = subject_wait,
                                      .lookup_early = subject_lookup_early,
                                      .lookup = subject_lookup,
-                                     .n_pieces = rk_store_no_pieces,
+                                     .n_pieces = rk_store_zero_pieces,
                                      .backward = subject_backward,
                                      .end = subject_end,
                                      .flush = subject_flush,

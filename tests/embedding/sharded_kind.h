@@ -4,7 +4,7 @@
 
 #include "embedding/store_contract.h"
 
-#include "embedding/sharded/sharded.h"
+#include "embedding/sharded/sharded_store.h"
 
 /* A dynamic table cut by its buckets, or whole. */
 static inline rk_status place_keyed_table(const store_kind *kind, rk_table_placement *p, int t) {

@@ -38,7 +38,7 @@ static rk_status collection_text(const char *text, rk_embedding_wants wants, con
     setup s;
     OK(bind(&s, text));
     rk_status status =
-        rk_collection_config_make(&s.section, &s.yaml, sources, N_SOURCES, wants, fallback, out);
+        rk_collection_config_resolve(&s.section, &s.yaml, sources, N_SOURCES, wants, fallback, out);
     release(&s);
     return status;
 }
@@ -136,7 +136,7 @@ static void test_everything_said(void **state) {
                     collection.sources[i] == i && collection.features[i].weighted == (i == 2));
     }
     rk_embeddings *e;
-    OK(rk_collection_config_create(&collection, 5, false, NULL, &e));
+    OK(rk_collection_config_create_embeddings(&collection, 5, false, NULL, &e));
     rk_collection_config_release(&collection); /* the collection has copies of all it needs */
     assert_int_equal(rk_embeddings_width(e, 3), 28);
     assert_int_equal(rk_embeddings_bytes(e), 60 * 4 * 4 + 100 * 8 * 2);
@@ -259,7 +259,7 @@ static void test_overrides(void **state) {
     OK(rk_yaml_parse("run.yaml", "embedding: {dim: 4}", 19, &yaml));
     OK(rk_yaml_set(&yaml, "embedding.optimizer={kind: sgd, learning_rate: 0.25}"));
     OK(rk_schema_bind(&rk_embedding_schema, &yaml, rk_yaml_get(yaml.root, "embedding"), &section));
-    OK(rk_collection_config_make(&section, &yaml, sources, N_SOURCES, vectors, NULL, &collection));
+    OK(rk_collection_config_resolve(&section, &yaml, sources, N_SOURCES, vectors, NULL, &collection));
     assert_true(collection.tables[0].optimizer->kind == RK_OPTIMIZER_SGD &&
                 collection.tables[0].optimizer->learning_rate == 0.25 && collection.tables[0].dim == 4);
     rk_collection_config_release(&collection);
@@ -267,7 +267,7 @@ static void test_overrides(void **state) {
     OK(rk_yaml_set(&yaml, "embedding.features=[{name: usr}]"));
     OK(rk_schema_bind(&rk_embedding_schema, &yaml, rk_yaml_get(yaml.root, "embedding"), &section));
     rk_status status =
-        rk_collection_config_make(&section, &yaml, sources, N_SOURCES, vectors, NULL, &collection);
+        rk_collection_config_resolve(&section, &yaml, sources, N_SOURCES, vectors, NULL, &collection);
     assert_int_equal(status, RK_CONFIG);
     assert_string_equal(
         rk_last_error(),
@@ -313,10 +313,11 @@ static void test_out_of_memory(void **state) {
             rk_collection_config collection = {0};
             rk_embeddings *e = NULL;
             rk_alloc_fail_after(n, sticky);
-            status = rk_collection_config_make(&s.section, &s.yaml, sources, N_SOURCES,
-                                               (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL,
-                                               &collection);
-            if (status == RK_OK) status = rk_collection_config_create(&collection, 1, sticky, NULL, &e);
+            status = rk_collection_config_resolve(&s.section, &s.yaml, sources, N_SOURCES,
+                                                  (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL,
+                                                  &collection);
+            if (status == RK_OK)
+                status = rk_collection_config_create_embeddings(&collection, 1, sticky, NULL, &e);
             rk_alloc_fail_after(0, false);
             rk_embeddings_free(e);
             rk_collection_config_release(&collection);
@@ -347,8 +348,8 @@ static void test_thousands(void **state) {
     OK(bind(&s, text.data));
     rk_collection_config collection;
     double begin = rk_clock_seconds();
-    OK(rk_collection_config_make(&s.section, &s.yaml, many, MANY,
-                                 (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &collection));
+    OK(rk_collection_config_resolve(&s.section, &s.yaml, many, MANY,
+                                    (rk_embedding_wants){true, true, NAN, NAN, NULL}, NULL, &collection));
     assert_true(rk_clock_seconds() - begin < 10);
     assert_true(collection.n_tables == 2 * MANY && collection.n_features == 2 * MANY);
     for (int i = 0; i < MANY; i++)

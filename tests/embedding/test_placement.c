@@ -47,17 +47,18 @@ static void release(setup *s) {
 /* By another way than the balance's own: bytes and seconds of each owner from the placements alone. */
 static double most_over_mean(const setup *s, bool of_bytes) {
     const rk_planner_request *r = &s->request;
-    int32_t n = rk_owner_count(&r->roles);
+    int32_t n = rk_roles_owner_count(&r->roles);
     double sums[MOST_RANKS] = {0}, total = 0, most = 0;
     for (int32_t t = 0; t < r->n_tables; t++) {
         const rk_table_placement *p = &s->out[t];
         if (p->replicated) continue;
         rk_table_statistics load =
-            r->loads ? r->loads[t]
-                     : rk_table_statistics_assume(s->tables[t].n_rows,
-                                                  rk_assumed_ids(s->names[t], r->features, r->n_features),
-                                                  r->batch_size, r->roles.n_trainers);
-        rk_table_traffic w = rk_table_traffic_of(r, t, &load, p);
+            r->loads
+                ? r->loads[t]
+                : rk_table_statistics_assume(
+                      s->tables[t].n_rows, rk_assumed_ids_per_sample(s->names[t], r->features, r->n_features),
+                      r->batch_size, r->roles.n_trainers);
+        rk_table_traffic w = rk_table_traffic_estimate(r, t, &load, p);
         for (int32_t i = 0; i < p->n_slices * p->n_parts; i++) {
             int32_t part = i % p->n_parts;
             double bytes = (double)((s->tables[t].n_rows + p->n_parts - 1 - part) / p->n_parts) *
@@ -65,7 +66,7 @@ static double most_over_mean(const setup *s, bool of_bytes) {
             double seconds = ((w.id_bytes + w.row_bytes + w.gradient_bytes) / 2e9 +
                               (w.lookup_bytes + w.update_bytes) / 20e9) /
                              p->n_slices * rk_table_part_load_share(r, &load, part, p->n_parts);
-            sums[p->owners[i] - rk_owner_rank(&r->roles, 0)] += of_bytes ? bytes : seconds;
+            sums[p->owners[i] - rk_roles_owner_rank(&r->roles, 0)] += of_bytes ? bytes : seconds;
         }
     }
     for (int32_t i = 0; i < n; i++) {
@@ -194,7 +195,7 @@ static void test_pools_by_columns(void **state) {
 }
 
 static double wire_bytes(const setup *s, int32_t t, const rk_table_placement *p) {
-    rk_table_traffic w = rk_table_traffic_of(&s->request, t, &s->loads[t], p);
+    rk_table_traffic w = rk_table_traffic_estimate(&s->request, t, &s->loads[t], p);
     return w.id_bytes + w.row_bytes + w.gradient_bytes;
 }
 
@@ -264,18 +265,18 @@ static void test_dynamic_tables(void **state) {
                     s.out[t].n_parts <= dynamic[t].n_buckets);
     assert_int_equal(s.out[2].n_parts, 4);
     int64_t rows = 0;
-    for (int32_t p = 0; p < 3; p++) rows += rk_request_part_rows(&s.request, 1, p, 3);
+    for (int32_t p = 0; p < 3; p++) rows += rk_planner_request_part_rows(&s.request, 1, p, 3);
     assert_int_equal(rows, 40000000);
-    assert_true(rk_request_rows_bytes(&s.request, 2, 10) ==
-                rk_request_rows_bytes(&s.request, 3, 10) + 10 * RK_KEY_BYTES);
-    double in_memory = rk_request_rows_bytes(&s.request, 2, 1000),
-           few = rk_request_rows_bytes(&s.request, 2, 1);
-    assert_true(rk_request_disk_bytes(&s.request, 2, 1000) == 0);
+    assert_true(rk_planner_request_bytes_of_rows(&s.request, 2, 10) ==
+                rk_planner_request_bytes_of_rows(&s.request, 3, 10) + 10 * RK_KEY_BYTES);
+    double in_memory = rk_planner_request_bytes_of_rows(&s.request, 2, 1000),
+           few = rk_planner_request_bytes_of_rows(&s.request, 2, 1);
+    assert_true(rk_planner_request_disk_bytes(&s.request, 2, 1000) == 0);
     dynamic[2].storage = "disk"; /* of which some rows are in memory, or all */
     dynamic[2].memory_bytes = 5000;
-    assert_true(rk_request_rows_bytes(&s.request, 2, 1000) == 5000 + 1000 * (RK_KEY_BYTES + 8));
-    assert_true(rk_request_rows_bytes(&s.request, 2, 1) == few + 28);
-    assert_true(rk_request_disk_bytes(&s.request, 2, 1000) == in_memory - 1000 * (RK_KEY_BYTES - 8));
+    assert_true(rk_planner_request_bytes_of_rows(&s.request, 2, 1000) == 5000 + 1000 * (RK_KEY_BYTES + 8));
+    assert_true(rk_planner_request_bytes_of_rows(&s.request, 2, 1) == few + 28);
+    assert_true(rk_planner_request_disk_bytes(&s.request, 2, 1000) == in_memory - 1000 * (RK_KEY_BYTES - 8));
     dynamic[2].storage = NULL;
     static const int64_t ranks[] = {0, 1, 2, 3};
     const struct {

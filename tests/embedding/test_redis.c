@@ -65,16 +65,16 @@ static void test_slots(void **state) {
                  {"bar", 5061},
                  {"a}b{c}", 7365}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        assert_int_equal(rk_redis_slot(known[i].key, strlen(known[i].key)), known[i].slot);
+        assert_int_equal(rk_redis_slot_of_key(known[i].key, strlen(known[i].key)), known[i].slot);
 }
 
 static void test_slot_map(void **state) {
     static rk_slot_map map;
     (void)state;
-    rk_slot_map_clear(&map);
-    rk_slot_map_set(&map, -5, 10, 1);
-    rk_slot_map_set(&map, 11, INT64_MAX, 2);
-    rk_slot_map_set(&map, 20, 19, 3);
+    rk_redis_slot_map_clear(&map);
+    rk_redis_slot_map_set_range(&map, -5, 10, 1);
+    rk_redis_slot_map_set_range(&map, 11, INT64_MAX, 2);
+    rk_redis_slot_map_set_range(&map, 20, 19, 3);
     assert_int_equal(map.nodes[0], 1);
     assert_int_equal(map.nodes[10], 1);
     assert_int_equal(map.nodes[11], 2);

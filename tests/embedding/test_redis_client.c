@@ -63,7 +63,7 @@ static void say_value(const fake_server *f, int fd, const char *key) {
     int number = atoi(key + 1);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&here, &n), 0);
     if (f->sends_on && ntohl(here.sin_addr.s_addr) % 256 < 100)
-        snprintf(text, sizeof text, "-MOVED %d 127.0.0.%d:%d\r\n", rk_redis_slot(key, strlen(key)),
+        snprintf(text, sizeof text, "-MOVED %d 127.0.0.%d:%d\r\n", rk_redis_slot_of_key(key, strlen(key)),
                  100 + number, f->port);
     else
         snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(key), key);
@@ -191,13 +191,13 @@ void freeaddrinfo(struct addrinfo *found) {
     (void)found;
 }
 
-static rk_redis_addresses *addresses;
+static rk_redis_address_cache *addresses;
 
 static rk_redis *connect_by(const fake_server *f, const char *name) {
     char host[20], prefix[] = "p";
     rk_redis *redis;
     snprintf(host, sizeof host, "%s", name);
-    OK(rk_redis_addresses_create(&addresses));
+    OK(rk_redis_address_cache_create(&addresses));
     OK(rk_redis_create(&(rk_redis_url){.host = host, .prefix = prefix, .port = f->port}, addresses, &redis));
     return redis;
 }
@@ -208,7 +208,7 @@ static rk_redis *connect_to(const fake_server *f) {
 
 static void disconnect(rk_redis *redis) {
     rk_redis_free(redis);
-    rk_redis_addresses_free(addresses);
+    rk_redis_address_cache_free(addresses);
 }
 
 static void get_all(rk_redis *redis) {
@@ -217,7 +217,7 @@ static void get_all(rk_redis *redis) {
     char key[10];
     for (int i = 0; i < N_KEYS; i++)
         gets[i] = (rk_redis_command){.verb = RK_REDIS_GET, .key = "k", .number = i, .text = &texts[i]};
-    OK(rk_redis_run(redis, gets, N_KEYS, &limits));
+    OK(rk_redis_run_commands(redis, gets, N_KEYS, &limits));
     for (int i = 0; i < N_KEYS; i++) {
         snprintf(key, sizeof key, "k%d", i);
         assert_string_equal(texts[i].data, key);
@@ -254,7 +254,7 @@ static void refused(fake_server *f, const char *words) {
     const rk_redis_command get = {.verb = RK_REDIS_GET, .key = "k", .number = 1, .text = &text};
     start(f);
     rk_redis *redis = connect_to(f);
-    assert_int_equal(rk_redis_run(redis, &get, 1, &limits), RK_UNAVAILABLE);
+    assert_int_equal(rk_redis_run_commands(redis, &get, 1, &limits), RK_UNAVAILABLE);
     if (!strstr(rk_last_error(), words)) fail_msg("%s", rk_last_error());
     disconnect(redis);
     stop(f);
@@ -281,7 +281,7 @@ static void test_cancel(void **state) {
     f.is_asked = &cancel;
     start(&f);
     rk_redis *redis = connect_to(&f);
-    assert_int_equal(rk_redis_run(redis, &get, 1, &for_ever), RK_INTERRUPTED);
+    assert_int_equal(rk_redis_run_commands(redis, &get, 1, &for_ever), RK_INTERRUPTED);
     disconnect(redis);
     stop(&f);
 }
@@ -299,7 +299,7 @@ static void test_addresses(void **state) {
     get_all(first);
     get_all(second);
     assert_int_equal(n_resolved, 1);
-    rk_redis_addresses_refresh(addresses);
+    rk_redis_address_cache_refresh(addresses);
     assert_int_equal(n_resolved, 2);
     rk_redis_free(second);
     disconnect(first);

@@ -81,7 +81,7 @@ static void test_cut_short(void **state) {
     size_t rows_bytes = answer->n_bytes;
     for (size_t n = 0; n < f->ask_bytes; n++)
         assert_int_equal(alone_serve(f->s, f->ask, n, f->give, f->give_bytes), RK_INTERNAL);
-    for (size_t n = 0; n < RK_GRADIENTS_HEAD + rows_bytes - rk_answer_head(f->s); n++)
+    for (size_t n = 0; n < RK_GRADIENTS_HEAD + rows_bytes - rk_answer_header_bytes(f->s); n++)
         assert_int_equal(alone_serve(f->s, f->ask, f->ask_bytes, f->give, n), RK_INTERNAL);
     for (size_t n = 0; n < rows_bytes; n++) assert_int_equal(alone_take(f->s, rows, n), RK_INTERNAL);
     OK(alone_take(f->s, rows, rows_bytes));

@@ -24,7 +24,7 @@ static void check_line(char *line) {
     at = strchr(at, ':') + 2;
     int64_t n_bytes = rk_row_format_columns(rows, dim);
     assert_int_equal(strcspn(at, "\n"), 2 * n_bytes);
-    rk_row_format_write(rows, row, 1, dim, have, &failed);
+    rk_row_format_encode(rows, row, 1, dim, have, &failed);
     assert_int_equal(failed, -1);
     for (int64_t i = 0; i < n_bytes; i++) {
         char digits[3] = {at[2 * i], at[2 * i + 1], 0};
@@ -52,12 +52,12 @@ static void test_not_finite(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         float rows[4][4] = {{1, 2, 3, 4}, {5, 6, 7, 8}, {0, bad[i], 0, 0}, {bad[i], 0, 0, 0}};
         for (int format = RK_EXPORT_ROWS_F32; format <= RK_EXPORT_ROWS_INT4; format++) {
-            rk_row_format_write((rk_export_rows)format, rows[0], 4, 4, out, &failed);
+            rk_row_format_encode((rk_export_rows)format, rows[0], 4, 4, out, &failed);
             assert_int_equal(failed, format >= RK_EXPORT_ROWS_INT8 ? 2 : -1);
         }
     }
     float wide[1][2] = {{-3e38f, 3e38f}};
-    rk_row_format_write(RK_EXPORT_ROWS_INT8, wide[0], 1, 2, out, &failed);
+    rk_row_format_encode(RK_EXPORT_ROWS_INT8, wide[0], 1, 2, out, &failed);
     assert_int_equal(failed, 0);
 }
 
@@ -68,7 +68,7 @@ static void test_odd_int4(void **state) {
     unsigned char out[6];
     int64_t failed;
     assert_int_equal(rk_row_format_columns(RK_EXPORT_ROWS_INT4, 3), 6);
-    rk_row_format_write(RK_EXPORT_ROWS_INT4, row, 1, 3, out, &failed);
+    rk_row_format_encode(RK_EXPORT_ROWS_INT4, row, 1, 3, out, &failed);
     assert_memory_equal(out, ((unsigned char[]){0xf0, 0x07, 0x00, 0x3c, 0x00, 0x00}), 6);
 }
 
@@ -81,7 +81,7 @@ static void test_f16(void **state) {
     int64_t failed;
     for (uint64_t first = 0; first >> 32 == 0; first += 4099ull * N) {
         for (uint64_t i = 0; i < N; i++) values[i] = rk_f32_from_bits((uint32_t)(first + 4099 * i));
-        rk_row_format_write(RK_EXPORT_ROWS_F16, values, 1, N, have, &failed);
+        rk_row_format_encode(RK_EXPORT_ROWS_F16, values, 1, N, have, &failed);
         for (int i = 0; i < N; i++)
             if (have[i] != rk_f16_from_f32_finite(values[i]))
                 fail_msg("%a is %04x, not %04x", (double)values[i], have[i],
@@ -93,7 +93,7 @@ static void test_f16(void **state) {
 static void test_no_rows(void **state) {
     (void)state;
     for (int rows = RK_EXPORT_ROWS_F32; rows <= RK_EXPORT_ROWS_INT4; rows++)
-        rk_row_format_read((rk_export_rows)rows, NULL, 0, MAX_DIM, NULL);
+        rk_row_format_decode((rk_export_rows)rows, NULL, 0, MAX_DIM, NULL);
 }
 
 int main(void) {

@@ -42,7 +42,7 @@ static void read_model(rk_export_rows rows) {
 /* Those of a dynamic table have rows, and so have all others. */
 static void look_up_keys(const rk_row_source *source) {
     static float values[12];
-    rk_sorted_keys *sorted = rk_key_tables_find(source->keys, "k");
+    rk_sorted_keys *sorted = rk_key_tables_find_table(source->keys, "k");
     rk_rows rows = {0};
     if (!sorted || source->ops->find(source, "k", sorted->n + 1, 12, &rows) != RK_OK || !rows.data) return;
     for (int64_t key = -1; key <= sorted->n; key++) {

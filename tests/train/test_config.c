@@ -260,16 +260,16 @@ static void test_usual_optimizer(void **state) {
                   "optimizer: {learning_rate: 0.25}}]}\n",
              &config));
     assert_true(config->optimizer.kind == RK_OPTIMIZER_ADAM && config->optimizer.learning_rate == 0.5);
-    OK(rk_collection_config_make(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer,
-                                 &collection));
+    OK(rk_collection_config_resolve(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer,
+                                    &collection));
     assert_true(collection.optimizers[0].kind == RK_OPTIMIZER_ADAM &&
                 collection.optimizers[0].learning_rate == 0.25);
     rk_collection_config_release(&collection);
     rk_config_free(config);
     OK(parse(DATA "model: fm\nembedding: {optimizer: ftrl, tables: [{name: u, optimizer: {l1: 0.25}}]}\n",
              &config));
-    OK(rk_collection_config_make(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer,
-                                 &collection));
+    OK(rk_collection_config_resolve(&config->embedding, &config->yaml, &source, 1, wants, &config->optimizer,
+                                    &collection));
     assert_true(collection.optimizers[0].kind == RK_OPTIMIZER_FTRL && collection.optimizers[0].l1 == 0.25);
     rk_collection_config_release(&collection);
     rk_config_free(config);

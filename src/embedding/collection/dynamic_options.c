@@ -2,13 +2,13 @@
 
 #include "base/struct_size.h"
 
-static rk_status check_share(double share, const char *what) {
+static rk_status check_fraction(double share, const char *what) {
     RK_FAIL_IF(!(share > 0 && share <= 1), RK_INVALID_ARGUMENT, "%s must be above 0 and at most 1, not %g",
                what, share);
     return RK_OK;
 }
 
-static rk_status check_rows(const rk_dynamic_options *o) {
+static rk_status check_capacity_options(const rk_dynamic_options *o) {
     RK_FAIL_IF(o->max_capacity < 1, RK_INVALID_ARGUMENT, "max_capacity must be 1 or more, not %lld",
                (long long)o->max_capacity);
     RK_FAIL_IF(o->buckets < 0 || o->buckets > o->max_capacity, RK_INVALID_ARGUMENT,
@@ -21,10 +21,10 @@ static rk_status check_rows(const rk_dynamic_options *o) {
                "ttl_steps must be 0 to %d, not %lld", RK_MOST_TTL_STEPS, (long long)o->ttl_steps);
     RK_FAIL_IF((unsigned)o->eviction > RK_EVICTION_NONE, RK_INVALID_ARGUMENT, "invalid eviction policy %d",
                (int)o->eviction);
-    return check_share(o->evict_to, "evict_to");
+    return check_fraction(o->evict_to, "evict_to");
 }
 
-static rk_status check_admission(const rk_dynamic_options *o) {
+static rk_status check_admission_options(const rk_dynamic_options *o) {
     RK_FAIL_IF((unsigned)o->counter > RK_COUNTER_BLOOM, RK_INVALID_ARGUMENT, "invalid counter of keys %d",
                (int)o->counter);
     RK_FAIL_IF(o->min_count < 1 || o->min_count > rk_counter_max_min_count(o->counter), RK_INVALID_ARGUMENT,
@@ -35,10 +35,10 @@ static rk_status check_admission(const rk_dynamic_options *o) {
                "with a min_count of 1 nothing is counted: the counter %s has no use\n"
                "hint: give a larger min_count, or leave the counter out",
                rk_counter_name(o->counter));
-    return check_share(o->probability, "probability");
+    return check_fraction(o->probability, "probability");
 }
 
-static rk_status check_table(const rk_table_config *table) {
+static rk_status check_dynamic_table(const rk_table_config *table) {
     RK_FAIL_IF(table->n_rows, RK_INVALID_ARGUMENT,
                "n_rows must be 0 of a dynamic table, not %lld\nhint: its rows are max_capacity at most",
                (long long)table->n_rows);
@@ -47,7 +47,7 @@ static rk_status check_table(const rk_table_config *table) {
     return RK_OK;
 }
 
-static rk_dynamic_config config_of(const rk_dynamic_options *o) {
+static rk_dynamic_config make_dynamic_config(const rk_dynamic_options *o) {
     int64_t buckets = o->buckets ? o->buckets : o->max_capacity / RK_BUCKET_ROWS;
     return (rk_dynamic_config){.max_capacity = o->max_capacity,
                                .n_buckets = buckets ? buckets : 1,
@@ -61,14 +61,14 @@ static rk_dynamic_config config_of(const rk_dynamic_options *o) {
                                .oov = o->oov};
 }
 
-rk_status rk_dynamic_options_take(const rk_table_config *table, rk_dynamic_config *out) {
+rk_status rk_dynamic_options_copy_in(const rk_table_config *table, rk_dynamic_config *out) {
     rk_dynamic_options o = RK_DYNAMIC_OPTIONS_INIT;
     RK_TRY(rk_options_copy_in(&o, sizeof o, table->dynamic, RK_SIZE_WITH(rk_dynamic_options, oov),
                               "rk_dynamic_options"));
-    rk_status status = check_table(table);
-    if (status == RK_OK) status = check_rows(&o);
-    if (status == RK_OK) status = check_admission(&o);
+    rk_status status = check_dynamic_table(table);
+    if (status == RK_OK) status = check_capacity_options(&o);
+    if (status == RK_OK) status = check_admission_options(&o);
     if (status != RK_OK) return rk_error_context(status, "table '%s'", table->name ? table->name : "");
-    *out = config_of(&o);
+    *out = make_dynamic_config(&o);
     return RK_OK;
 }

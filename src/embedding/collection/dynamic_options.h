@@ -6,6 +6,6 @@
 #include "embedding/dynamic_config.h"
 
 /* table: with its own options. RK_INVALID_ARGUMENT names the table. */
-rk_status rk_dynamic_options_take(const rk_table_config *table, rk_dynamic_config *out);
+rk_status rk_dynamic_options_copy_in(const rk_table_config *table, rk_dynamic_config *out);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/struct_size.h"
 #include "base/thread/parallel.h"
 #include "embedding/collection/dynamic_options.h"
-#include "embedding/collection/over_ranks.h"
+#include "embedding/collection/sharded_embeddings.h"
 #include "embedding/local/collection.h"
 #include "optim/optimizer.h"
 
@@ -19,14 +19,14 @@ typedef struct taken_config {
     rk_feature_config *features; /* [n_features] */
 } taken_config;
 
-static void taken_config_release(taken_config *taken) {
+static void copied_config_release(taken_config *taken) {
     RK_FREE_ALL(taken->tables, taken->optimizers, taken->dynamic, taken->parts, taken->features);
 }
 
 /* A dynamic table's rows are as many as it may have. The caller's options are not looked at again. */
-static rk_status take_rows(rk_table_config *table, rk_dynamic_config *dynamic, rk_table_part *part) {
+static rk_status set_table_rows(rk_table_config *table, rk_dynamic_config *dynamic, rk_table_part *part) {
     if (table->dynamic) {
-        RK_TRY(rk_dynamic_options_take(table, dynamic));
+        RK_TRY(rk_dynamic_options_copy_in(table, dynamic));
         table->n_rows = dynamic->max_capacity;
     }
     *part = (rk_table_part){
@@ -43,7 +43,7 @@ static rk_status copy_tables(taken_config *taken) {
                                     RK_SIZE_WITH(rk_table_config, frozen), "rk_table_config"));
     for (size_t t = 0; t < n; t++) {
         rk_table_config *table = &taken->tables[t];
-        RK_TRY(take_rows(table, &taken->dynamic[t], &taken->parts[t]));
+        RK_TRY(set_table_rows(table, &taken->dynamic[t], &taken->parts[t]));
         if (!table->optimizer) continue;
         rk_status status = rk_optimizer_copy_in(table->optimizer, &taken->optimizers[t]);
         if (status != RK_OK) return rk_error_context(status, "table '%s'", table->name ? table->name : "");
@@ -83,11 +83,11 @@ rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings
     rk_comm *comm = config ? taken.config.comm : NULL;
     if (comm && rk_comm_size(comm) > 1)
         RK_ON_POOL(taken.config.pool,
-                   status = rk_embeddings_create_over_ranks(&taken.config, taken.dynamic, status, out));
+                   status = rk_sharded_embeddings_create(&taken.config, taken.dynamic, status, out));
     else if (status == RK_OK)
         RK_ON_POOL(taken.config.pool,
                    status = rk_embeddings_create_with_parts(&taken.config, taken.parts, out));
     if (status == RK_OK) (*out)->pins_rows = true;
-    taken_config_release(&taken);
+    copied_config_release(&taken);
     return status;
 }

@@ -19,7 +19,7 @@ struct rk_lookup {
 
 rk_status rk_lookup_create(const rk_embeddings *e, rk_lookup **out) {
     RK_FAIL_IF(!e, RK_INVALID_ARGUMENT, "a lookup needs a collection");
-    RK_FAIL_IF(rk_row_source_fetches(rk_embeddings_row_source(e)), RK_UNSUPPORTED,
+    RK_FAIL_IF(rk_row_source_is_remote(rk_embeddings_row_source(e)), RK_UNSUPPORTED,
                "rows that are not in this process are looked up by predictions alone");
     rk_lookup *lookup;
     RK_TRY(rk_alloc(1, sizeof *lookup, &lookup));
@@ -35,7 +35,7 @@ rk_status rk_lookup_create(const rk_embeddings *e, rk_lookup **out) {
 /* Of the lists of all collections, in the order of the lookups. */
 static pthread_mutex_t waiting_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void begin_wait(rk_lookup *lookup, rk_embeddings *e) {
+static void begin_waiting_for_backward(rk_lookup *lookup, rk_embeddings *e) {
     lookup->trained = e;
     atomic_fetch_add(&e->n_waiting, 1);
     pthread_mutex_lock(&waiting_lock);
@@ -47,7 +47,7 @@ static void begin_wait(rk_lookup *lookup, rk_embeddings *e) {
 }
 
 /* No backward follows any more. */
-static void end_wait(rk_lookup *lookup) {
+static void end_waiting_for_backward(rk_lookup *lookup) {
     rk_embeddings *e = lookup->trained;
     if (!e) return;
     pthread_mutex_lock(&waiting_lock);
@@ -60,7 +60,7 @@ static void end_wait(rk_lookup *lookup) {
 
 void rk_lookup_free(rk_lookup *lookup) {
     if (!lookup) return;
-    end_wait(lookup);
+    end_waiting_for_backward(lookup);
     const rk_embeddings *e = lookup->embeddings;
     rk_tensor_ids_release(&lookup->tensor_ids, e->n_features);
     e->ops->free_batch(e, lookup->batch);
@@ -93,13 +93,13 @@ rk_status rk_embeddings_peek(const rk_embeddings *e, int64_t n, const rk_ids *id
                              const rk_activation *activations) {
     rk_status status;
     RK_TRY(check_lookup(lookup, e));
-    end_wait(lookup);
+    end_waiting_for_backward(lookup);
     RK_ON_POOL(e->pool, status = e->ops->peek(e, lookup->batch, n, ids, activations));
     return status;
 }
 
 /* The number of the oldest lookup that waits, or whose step is to come; INT64_MAX: there is none. */
-static int64_t find_oldest(const rk_embeddings *e) {
+static int64_t find_oldest_waiting_lookup(const rk_embeddings *e) {
     pthread_mutex_lock(&waiting_lock);
     int64_t oldest = e->first_waiting ? e->first_waiting->number : INT64_MAX;
     pthread_mutex_unlock(&waiting_lock);
@@ -107,22 +107,22 @@ static int64_t find_oldest(const rk_embeddings *e) {
 }
 
 /* Rows that are still to be trained stay where they are, and their keys with them. */
-static int64_t pin_rows(rk_embeddings *e) {
-    return e->pins_rows ? e->ops->pin_rows(e, find_oldest(e)) : 0;
+static int64_t pin_rows_of_waiting_lookups(rk_embeddings *e) {
+    return e->pins_rows ? e->ops->pin_rows(e, find_oldest_waiting_lookup(e)) : 0;
 }
 
 rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,
                                const rk_activation *activations) {
     rk_status status;
     RK_TRY(check_lookup(lookup, e));
-    end_wait(lookup);
-    lookup->number = pin_rows(e);
+    end_waiting_for_backward(lookup);
+    lookup->number = pin_rows_of_waiting_lookups(e);
     RK_ON_POOL(e->pool, status = e->ops->look_up(e, lookup->batch, n, ids, activations));
-    if (status == RK_OK) begin_wait(lookup, e);
+    if (status == RK_OK) begin_waiting_for_backward(lookup, e);
     return status;
 }
 
-static rk_status check_follows_lookup(const rk_lookup *lookup) {
+static rk_status check_lookup_precedes_backward(const rk_lookup *lookup) {
     RK_FAIL_IF(!lookup || !lookup->trained, RK_INVALID_ARGUMENT,
                "a backward must follow an rk_embeddings_lookup, once for each");
     return RK_OK;
@@ -131,14 +131,14 @@ static rk_status check_follows_lookup(const rk_lookup *lookup) {
 /* gradients summed up for a step, or applied at once. */
 static rk_status run_backward(rk_lookup *lookup, const rk_activation *gradients, bool applies) {
     rk_status status;
-    RK_TRY(check_follows_lookup(lookup));
+    RK_TRY(check_lookup_precedes_backward(lookup));
     rk_embeddings *e = lookup->trained;
     int64_t oldest = e->pending.n_backwards ? rk_min_i64(e->oldest_pending, lookup->number) : lookup->number;
     RK_ON_POOL(e->pool,
                status = (applies ? e->ops->apply_gradients : e->ops->backward)(e, lookup->batch, gradients));
     if (status != RK_OK) return status;
     e->oldest_pending = oldest;
-    end_wait(lookup);
+    end_waiting_for_backward(lookup);
     return RK_OK;
 }
 

@@ -35,18 +35,18 @@ typedef struct place {
     char text[1280];
 } place;
 
-static place path_of_key(const resolver *r, int line, const char *key) {
+static place location_of_key(const resolver *r, int line, const char *key) {
     place at;
     snprintf(at.text, sizeof at.text, "%s: key '%s'", rk_yaml_location_of(r->yaml, line).text, key);
     return at;
 }
 
-static rk_status error_at(const resolver *r, int line, const char *key, const char *message) {
-    return rk_error(RK_CONFIG, "%s: %s", path_of_key(r, line, key).text, message);
+static rk_status config_error_at(const resolver *r, int line, const char *key, const char *message) {
+    return rk_error(RK_CONFIG, "%s: %s", location_of_key(r, line, key).text, message);
 }
 
 /* Hint at the nearest of the sources' names and, if with_tables, the listed tables'. */
-static rk_status hint_nearest(const resolver *r, rk_status status, const char *name, bool with_tables) {
+static rk_status hint_nearest_name(const resolver *r, rk_status status, const char *name, bool with_tables) {
     size_t n_sources = (size_t)r->n_sources, n = n_sources + (with_tables ? (size_t)r->section->n_tables : 0);
     RK_AUTOFREE const char **names = NULL;
     RK_TRY(rk_alloc(n, sizeof *names, &names));
@@ -55,11 +55,11 @@ static rk_status hint_nearest(const resolver *r, rk_status status, const char *n
     return rk_hint_nearest_name(status, name, names, sizeof *names, 0, n);
 }
 
-static rk_status unknown_name(const resolver *r, int line, const char *key, const char *what,
-                              const char *name) {
+static rk_status unknown_name_error(const resolver *r, int line, const char *key, const char *what,
+                                    const char *name) {
     rk_status status =
-        rk_error(RK_CONFIG, "%s: there is no %s '%s'", path_of_key(r, line, key).text, what, name);
-    return hint_nearest(r, status, name, strcmp(key, "table") == 0);
+        rk_error(RK_CONFIG, "%s: there is no %s '%s'", location_of_key(r, line, key).text, what, name);
+    return hint_nearest_name(r, status, name, strcmp(key, "table") == 0);
 }
 
 /* The entry that is for a name: its own, or the first pattern that is like it. */
@@ -85,22 +85,23 @@ static const rk_table_section *find_listed_table(const resolver *r, const char *
 
 /* A feature may name a listed table, or the one that a feature without a table of another name makes by
  * itself. */
-static bool is_table(const resolver *r, const char *name) {
+static bool table_exists(const resolver *r, const char *name) {
     if (rk_name_index_find(&r->table_names, name) >= 0) return true;
     if (rk_name_index_find(&r->source_names, name) < 0) return false;
     const rk_feature_section *owner = find_listed_feature(r, name);
     return !owner || !owner->table || strcmp(owner->table, name) == 0;
 }
 
-static rk_status check_entry(const resolver *r, int line, const char *name, const char *match) {
+static rk_status check_entry_name(const resolver *r, int line, const char *name, const char *match) {
     if (!name && !match)
-        return error_at(r, line, "name", "an entry needs a 'name', or 'match' for a pattern of names");
-    return name && match ? error_at(r, line, "match", "an entry has a 'name' or a 'match', not both") : RK_OK;
+        return config_error_at(r, line, "name", "an entry needs a 'name', or 'match' for a pattern of names");
+    return name && match ? config_error_at(r, line, "match", "an entry has a 'name' or a 'match', not both")
+                         : RK_OK;
 }
 
-static rk_status refuse_dynamic(const resolver *r, const rk_table_section *listed, const char *key,
-                                const char *message, const char *hint) {
-    return rk_error_hint(error_at(r, listed->line, key, message), "%s", hint);
+static rk_status dynamic_table_error(const resolver *r, const rk_table_section *listed, const char *key,
+                                     const char *message, const char *hint) {
+    return rk_error_hint(config_error_at(r, listed->line, key, message), "%s", hint);
 }
 
 /* listed may be NULL, and max_capacity 0: the table is static. */
@@ -126,91 +127,94 @@ static rk_dynamic_config dynamic_config_of(const rk_table_section *listed) {
     return config;
 }
 
-static rk_status check_counter(const resolver *r, const rk_table_section *listed) {
+static rk_status check_key_counter(const resolver *r, const rk_table_section *listed) {
     const struct rk_admission_section *a = &listed->admission;
     char message[120];
     if (a->counter == RK_COUNTER_EXACT) return RK_OK;
     if (a->min_count <= 1)
-        return refuse_dynamic(r, listed, "admission.counter", "with 'min_count: 1' nothing is counted",
-                              "give a 'min_count' above 1, or leave 'counter' out");
+        return dynamic_table_error(r, listed, "admission.counter", "with 'min_count: 1' nothing is counted",
+                                   "give a 'min_count' above 1, or leave 'counter' out");
     rk_dynamic_config config = dynamic_config_of(listed);
     int64_t n_rows = rk_dynamic_capacity_of_buckets(&config, 1);
     if (n_rows > rk_counter_max_rows(a->counter)) {
         snprintf(message, sizeof message, "a bucket of %lld rows is too large for 'counter: %s'",
                  (long long)n_rows, rk_counter_name(a->counter));
-        return refuse_dynamic(r, listed, "buckets", message, "give the table more 'buckets'");
+        return dynamic_table_error(r, listed, "buckets", message, "give the table more 'buckets'");
     }
     if (a->min_count <= rk_counter_max_min_count(a->counter)) return RK_OK;
     snprintf(message, sizeof message, "'counter: %s' counts up to %lld", rk_counter_name(a->counter),
              (long long)rk_counter_max_min_count(a->counter));
-    return refuse_dynamic(r, listed, "admission.min_count", message,
-                          "give a smaller 'min_count', or 'counter: exact'");
+    return dynamic_table_error(r, listed, "admission.min_count", message,
+                               "give a smaller 'min_count', or 'counter: exact'");
 }
 
-static rk_status check_bytes(const resolver *r, int line, const char *key, const char *text) {
+static rk_status check_byte_size(const resolver *r, int line, const char *key, const char *text) {
     uint64_t n;
     if (!text || rk_parse_bytes(text, &n)) return RK_OK;
-    rk_status status =
-        rk_error(RK_CONFIG, "%s: must be a number of bytes, not '%s'", path_of_key(r, line, key).text, text);
+    rk_status status = rk_error(RK_CONFIG, "%s: must be a number of bytes, not '%s'",
+                                location_of_key(r, line, key).text, text);
     return rk_error_hint(status, "such as 40GB, 512MB or 1.5TB");
 }
 
-static rk_status check_storage(const resolver *r, const rk_table_section *listed) {
+static rk_status check_disk_storage(const resolver *r, const rk_table_section *listed) {
     const struct rk_storage_section *s = &listed->storage;
     if (!s->tier && (s->memory || s->path || s->max_bytes))
-        return refuse_dynamic(r, listed, "tier", "memory, path and max_bytes belong to 'tier: ssd'",
-                              "write 'tier: ssd', or leave them out");
+        return dynamic_table_error(r, listed, "tier", "memory, path and max_bytes belong to 'tier: ssd'",
+                                   "write 'tier: ssd', or leave them out");
     if (s->tier && !s->memory)
-        return refuse_dynamic(r, listed, "memory", "'tier: ssd' needs the memory that rows may take",
-                              "as in storage: {tier: ssd, memory: 8GB}");
-    RK_TRY(check_bytes(r, s->line, "memory", s->memory));
-    return check_bytes(r, s->line, "max_bytes", s->max_bytes);
+        return dynamic_table_error(r, listed, "memory", "'tier: ssd' needs the memory that rows may take",
+                                   "as in storage: {tier: ssd, memory: 8GB}");
+    RK_TRY(check_byte_size(r, s->line, "memory", s->memory));
+    return check_byte_size(r, s->line, "max_bytes", s->max_bytes);
 }
 
-static rk_status check_missing(const resolver *r, const rk_table_section *listed) {
+static rk_status check_rows_of_missing_keys(const resolver *r, const rk_table_section *listed) {
     if (!listed->missing.hash) return RK_OK;
     if (listed->missing.row)
-        return refuse_dynamic(r, listed, "missing", "keys without a row share one row, or several by 'hash'",
-                              "leave out 'row' or 'hash'");
+        return dynamic_table_error(r, listed, "missing",
+                                   "keys without a row share one row, or several by 'hash'",
+                                   "leave out 'row' or 'hash'");
     if (listed->storage.tier)
-        return refuse_dynamic(r, listed, "missing", "'hash' is not supported with 'storage: {tier: ssd}'",
-                              "write 'missing: oov' or 'missing: zeros', or leave out 'storage'");
+        return dynamic_table_error(r, listed, "missing",
+                                   "'hash' is not supported with 'storage: {tier: ssd}'",
+                                   "write 'missing: oov' or 'missing: zeros', or leave out 'storage'");
     return RK_OK;
 }
 
-static rk_status check_dynamic(const resolver *r, const rk_table_section *listed) {
+static rk_status check_dynamic_section(const resolver *r, const rk_table_section *listed) {
     bool is_static = listed->max_capacity == 0;
     if (is_static && (listed->buckets || listed->eviction.line || listed->admission.line ||
                       listed->missing.row || listed->missing.hash || listed->storage.line))
-        return refuse_dynamic(r, listed, "max_capacity",
-                              "buckets, eviction, admission, missing and storage belong to dynamic tables",
-                              "give 'max_capacity', the rows that the table has at most");
+        return dynamic_table_error(
+            r, listed, "max_capacity",
+            "buckets, eviction, admission, missing and storage belong to dynamic tables",
+            "give 'max_capacity', the rows that the table has at most");
     if (is_static) return RK_OK;
     if (listed->rows)
-        return refuse_dynamic(r, listed, "rows", "a dynamic table has no fixed rows",
-                              "remove 'rows': max_capacity says how many there are at most");
+        return dynamic_table_error(r, listed, "rows", "a dynamic table has no fixed rows",
+                                   "remove 'rows': max_capacity says how many there are at most");
     if (!listed->trainable)
-        return refuse_dynamic(r, listed, "trainable", "a dynamic table gets its rows in training",
-                              "remove 'trainable: false' or 'max_capacity'");
+        return dynamic_table_error(r, listed, "trainable", "a dynamic table gets its rows in training",
+                                   "remove 'trainable: false' or 'max_capacity'");
     if (listed->buckets > listed->max_capacity)
-        return refuse_dynamic(r, listed, "buckets", "more buckets than the table has rows",
-                              "leave 'buckets' out");
+        return dynamic_table_error(r, listed, "buckets", "more buckets than the table has rows",
+                                   "leave 'buckets' out");
     if (listed->eviction.keep > listed->max_capacity)
-        return refuse_dynamic(r, listed, "eviction.keep", "more rows than the table may have",
-                              "'keep' is at most 'max_capacity'");
-    RK_TRY(check_counter(r, listed));
-    RK_TRY(check_missing(r, listed));
-    return check_storage(r, listed);
+        return dynamic_table_error(r, listed, "eviction.keep", "more rows than the table may have",
+                                   "'keep' is at most 'max_capacity'");
+    RK_TRY(check_key_counter(r, listed));
+    RK_TRY(check_rows_of_missing_keys(r, listed));
+    return check_disk_storage(r, listed);
 }
 
-static rk_status check_entries(const resolver *r) {
+static rk_status check_names_of_entries(const resolver *r) {
     const rk_embedding_section *s = r->section;
     for (int64_t i = 0; i < s->n_tables; i++) {
-        RK_TRY(check_entry(r, s->tables[i].line, s->tables[i].name, s->tables[i].match));
-        RK_TRY(check_dynamic(r, &s->tables[i]));
+        RK_TRY(check_entry_name(r, s->tables[i].line, s->tables[i].name, s->tables[i].match));
+        RK_TRY(check_dynamic_section(r, &s->tables[i]));
     }
     for (int64_t i = 0; i < s->n_features; i++)
-        RK_TRY(check_entry(r, s->features[i].line, s->features[i].name, s->features[i].match));
+        RK_TRY(check_entry_name(r, s->features[i].line, s->features[i].name, s->features[i].match));
     return RK_OK;
 }
 
@@ -218,29 +222,30 @@ static rk_status check_entries(const resolver *r) {
 static rk_status check_pattern(const resolver *r, const rk_feature_section *f) {
     for (int32_t i = 0; i < r->n_sources; i++)
         if (fnmatch(f->match, r->sources[i].name, 0) == 0) return RK_OK;
-    return hint_nearest(r,
-                        rk_error(RK_CONFIG, "%s: no categorical feature matches '%s'",
-                                 path_of_key(r, f->line, "match").text, f->match),
-                        f->match, false);
+    return hint_nearest_name(r,
+                             rk_error(RK_CONFIG, "%s: no categorical feature matches '%s'",
+                                      location_of_key(r, f->line, "match").text, f->match),
+                             f->match, false);
 }
 
-static rk_status check_names(const resolver *r) {
+static rk_status check_section_names(const resolver *r) {
     const rk_embedding_section *s = r->section;
-    RK_TRY(check_entries(r));
+    RK_TRY(check_names_of_entries(r));
     int32_t twin = rk_name_index_find_duplicate(&r->table_names);
-    if (twin >= 0) return error_at(r, s->tables[twin].line, "name", "duplicate table name");
+    if (twin >= 0) return config_error_at(r, s->tables[twin].line, "name", "duplicate table name");
     twin = rk_name_index_find_duplicate(&r->feature_names);
-    if (twin >= 0) return error_at(r, s->features[twin].line, "name", "duplicate entry for this feature");
+    if (twin >= 0)
+        return config_error_at(r, s->features[twin].line, "name", "duplicate entry for this feature");
     for (int64_t i = 0; i < s->n_features; i++) {
         const rk_feature_section *f = &s->features[i];
         if (f->match) RK_TRY(check_pattern(r, f));
         if (f->name && rk_name_index_find(&r->source_names, f->name) < 0)
-            return unknown_name(r, f->line, "name", "categorical feature", f->name);
-        if (!f->table || is_table(r, f->table)) continue;
+            return unknown_name_error(r, f->line, "name", "categorical feature", f->name);
+        if (!f->table || table_exists(r, f->table)) continue;
         const rk_feature_section *namesake = find_listed_feature(r, f->table);
-        if (!namesake) return unknown_name(r, f->line, "table", "table", f->table);
+        if (!namesake) return unknown_name_error(r, f->line, "table", "table", f->table);
         rk_status status = rk_error(RK_CONFIG, "%s: there is no table '%s'",
-                                    path_of_key(r, f->line, "table").text, f->table);
+                                    location_of_key(r, f->line, "table").text, f->table);
         return rk_error_hint(status, "the feature '%s' is looked up in the table '%s'", f->table,
                              namesake->table);
     }
@@ -250,7 +255,7 @@ static rk_status check_names(const resolver *r) {
 static rk_status resolve_initializer(const resolver *r, const rk_initializer_config *c, rk_initializer *out) {
     rk_initializer initializer = {(rk_initializer_kind)c->kind, c->mean, c->stddev, c->min, c->max, c->value};
     if (rk_initializer_validate(&initializer) != RK_OK)
-        return rk_error_context(RK_CONFIG, "%s", path_of_key(r, c->line, "initializer").text);
+        return rk_error_context(RK_CONFIG, "%s", location_of_key(r, c->line, "initializer").text);
     *out = initializer;
     return RK_OK;
 }
@@ -267,19 +272,19 @@ static rk_status resolve_optimizer(const resolver *r, const rk_optimizer_config 
 /* A table's last checks, once it is in the collection. */
 static rk_status check_full_l2(const resolver *r, int32_t t, const rk_table_section *listed) {
     if (!r->collection->dynamic[t].max_capacity || r->collection->l2_full[t] == 0) return RK_OK;
-    return refuse_dynamic(
+    return dynamic_table_error(
         r, listed, "l2_full", "not supported by dynamic tables, whose rows come and go",
         "use 'l2', which is of the rows that a batch uses; set 'l2_full: 0' for this table");
 }
 
-static rk_status check_keys(const resolver *r, const rk_embedding_source *from,
-                            const rk_table_section *listed, const char *table) {
+static rk_status check_table_of_keys_is_dynamic(const resolver *r, const rk_embedding_source *from,
+                                                const rk_table_section *listed, const char *table) {
     if (from->cardinality || (listed && listed->max_capacity)) return RK_OK;
     rk_status status =
         listed ? rk_error(RK_CONFIG, "%s: the feature '%s' has keys, for which the table must be dynamic",
-                          path_of_key(r, listed->line, "max_capacity").text, from->name)
+                          location_of_key(r, listed->line, "max_capacity").text, from->name)
                : rk_error(RK_CONFIG, "%s: the feature '%s' has keys, for which its table must be dynamic",
-                          path_of_key(r, r->section->line, "tables").text, from->name);
+                          location_of_key(r, r->section->line, "tables").text, from->name);
     return rk_error_hint(status, "as in tables: [{name: %s, max_capacity: 1000000}]", table);
 }
 
@@ -320,10 +325,10 @@ static rk_status find_or_add_table(resolver *r, const char *name, const rk_embed
         number >= 0 ? &r->of_listed[number] : &r->of_source[rk_name_index_find(&r->source_names, name)];
     if (listed && number < 0) r->of_listed[listed - r->section->tables] = 0; /* the pattern is of use */
     bool is_dynamic = listed && listed->max_capacity, open = !is_dynamic && (!listed || listed->rows == 0);
-    RK_TRY(check_keys(r, from, listed, name));
+    RK_TRY(check_table_of_keys_is_dynamic(r, from, listed, name));
     if (!open && !is_dynamic && cardinality > listed->rows) {
         rk_status status = rk_error(RK_CONFIG, "%s: %lld rows, but the feature '%s' has %lld ids",
-                                    path_of_key(r, listed->line, "rows").text, (long long)listed->rows,
+                                    location_of_key(r, listed->line, "rows").text, (long long)listed->rows,
                                     from->name, (long long)cardinality);
         return rk_error_hint(status, "leave 'rows' out: the table then gets as many rows as there are ids");
     }
@@ -357,11 +362,11 @@ static rk_status add_vector_feature(resolver *r, int32_t source) {
     const rk_feature_section *listed = find_listed_feature(r, from->name);
     if (listed && listed->max_sequence_length && from->weighted)
         return rk_error_hint(
-            error_at(r, listed->line, "max_sequence_length", "a sequence cannot have weights"),
+            config_error_at(r, listed->line, "max_sequence_length", "a sequence cannot have weights"),
             "remove the feature's 'weights' or its 'max_sequence_length'");
     if (listed && listed->max_sequence_length && from->n_parts)
-        return rk_error_hint(error_at(r, listed->line, "max_sequence_length",
-                                      "a sequence cannot have hash_functions or quotient_remainder"),
+        return rk_error_hint(config_error_at(r, listed->line, "max_sequence_length",
+                                             "a sequence cannot have hash_functions or quotient_remainder"),
                              "remove the feature's 'max_sequence_length', or these keys of data.features");
     int32_t table;
     RK_TRY(find_or_add_table(r, listed && listed->table ? listed->table : from->name, from, &table));
@@ -386,7 +391,7 @@ static rk_status add_linear_feature(resolver *r, int32_t source, rk_embedding_wa
     rk_collection_config *collection = r->collection;
     int32_t t = collection->n_tables;
     RK_TRY(resolve_optimizer(r, NULL, &collection->optimizers[t]));
-    RK_TRY(check_keys(r, from, listed_as, table));
+    RK_TRY(check_table_of_keys_is_dynamic(r, from, listed_as, table));
     collection->dynamic[t] = dynamic_config_of(listed_as);
     size_t name_bytes = strlen(from->name) + sizeof "/linear";
     char *name;
@@ -418,9 +423,9 @@ static rk_status check_tables_used(const resolver *r) {
         const rk_table_section *table = &r->section->tables[i];
         const char *key = table->name ? "name" : "match", *text = table->name ? table->name : table->match;
         rk_status status =
-            rk_error(RK_CONFIG, "%s: no feature uses %s '%s'", path_of_key(r, table->line, key).text,
+            rk_error(RK_CONFIG, "%s: no feature uses %s '%s'", location_of_key(r, table->line, key).text,
                      table->name ? "the table" : "a table like", text);
-        return hint_nearest(r, status, text, false);
+        return hint_nearest_name(r, status, text, false);
     }
     return RK_OK;
 }
@@ -461,10 +466,10 @@ static void resolver_release(resolver *r) {
     RK_FREE_ALL(r->of_listed, r->table_patterns, r->feature_patterns, r->of_source);
 }
 
-static rk_status make_config(resolver *r, rk_embedding_wants wants) {
+static rk_status resolve_section(resolver *r, rk_embedding_wants wants) {
     rk_collection_config *collection = r->collection;
     RK_TRY(resolver_init(r));
-    RK_TRY(check_names(r));
+    RK_TRY(check_section_names(r));
     size_t most = (size_t)r->n_sources * ((wants.vectors ? 1u : 0u) +
                                           (wants.linear ? 1u : 0u)); /* a feature makes at most one table */
     RK_TRY(allocate_config(collection, most, most));
@@ -475,10 +480,10 @@ static rk_status make_config(resolver *r, rk_embedding_wants wants) {
     return wants.vectors ? check_tables_used(r) : RK_OK;
 }
 
-rk_status rk_collection_config_make(const rk_embedding_section *section, const rk_yaml *yaml,
-                                    const rk_embedding_source *sources, int32_t n_sources,
-                                    rk_embedding_wants wants, const rk_optimizer *fallback,
-                                    rk_collection_config *out) {
+rk_status rk_collection_config_resolve(const rk_embedding_section *section, const rk_yaml *yaml,
+                                       const rk_embedding_source *sources, int32_t n_sources,
+                                       rk_embedding_wants wants, const rk_optimizer *fallback,
+                                       rk_collection_config *out) {
     rk_collection_config collection = {0};
     resolver r = {.section = section,
                   .yaml = yaml,
@@ -487,7 +492,7 @@ rk_status rk_collection_config_make(const rk_embedding_section *section, const r
                   .collection = &collection};
     RK_TRY(rk_optimizer_init(&r.fallback, RK_OPTIMIZER_ADAGRAD));
     if (fallback) r.fallback = *fallback;
-    rk_status status = make_config(&r, wants);
+    rk_status status = resolve_section(&r, wants);
     resolver_release(&r);
     if (status == RK_OK)
         *out = collection;
@@ -505,7 +510,8 @@ void rk_collection_config_release(rk_collection_config *collection) {
     *collection = (rk_collection_config){0};
 }
 
-rk_embeddings_config rk_collection_config_config(const rk_collection_config *collection, uint64_t seed) {
+rk_embeddings_config rk_collection_config_to_embeddings_config(const rk_collection_config *collection,
+                                                               uint64_t seed) {
     return (rk_embeddings_config){.struct_size = sizeof(rk_embeddings_config),
                                   .seed = seed,
                                   .tables = collection->tables,
@@ -528,9 +534,10 @@ static rk_status create_collection(const rk_collection_config *collection, const
     return rk_embeddings_create_with_parts(config, parts, out);
 }
 
-rk_status rk_collection_config_create(const rk_collection_config *collection, uint64_t seed, bool is_outline,
-                                      rk_row_source *source, rk_embeddings **out) {
-    rk_embeddings_config config = rk_collection_config_config(collection, seed);
+rk_status rk_collection_config_create_embeddings(const rk_collection_config *collection, uint64_t seed,
+                                                 bool is_outline, rk_row_source *source,
+                                                 rk_embeddings **out) {
+    rk_embeddings_config config = rk_collection_config_to_embeddings_config(collection, seed);
     rk_embeddings *e;
     if (source) return rk_embeddings_create_over_source(&config, collection->dynamic, source, out);
     RK_TRY(create_collection(collection, &config, is_outline, &e));
@@ -545,7 +552,7 @@ rk_status rk_collection_config_create(const rk_collection_config *collection, ui
     return status;
 }
 
-int32_t rk_collection_config_width(const rk_collection_config *collection, int32_t feature) {
+int32_t rk_collection_config_feature_width(const rk_collection_config *collection, int32_t feature) {
     int32_t length = collection->features[feature].max_sequence_length,
             dim = collection->tables[collection->table_of[feature]].dim;
     return length ? length * dim : dim;

@@ -111,19 +111,19 @@ typedef struct rk_embedding_wants {
 /* Errors name file, line, key and the nearest name: unknown table or source, a table that no feature uses,
  * duplicate names, rows too few for the cardinality, weights on a sequence feature. `fallback` is used where
  * the section names no optimizer. */
-rk_status rk_collection_config_make(const rk_embedding_section *section, const rk_yaml *yaml,
-                                    const rk_embedding_source *sources, int32_t n_sources,
-                                    rk_embedding_wants wants, const rk_optimizer *fallback,
-                                    rk_collection_config *out);
+rk_status rk_collection_config_resolve(const rk_embedding_section *section, const rk_yaml *yaml,
+                                       const rk_embedding_source *sources, int32_t n_sources,
+                                       rk_embedding_wants wants, const rk_optimizer *fallback,
+                                       rk_collection_config *out);
 void rk_collection_config_release(rk_collection_config *collection);
 /* Numbers a sample of a feature; a sequence of length L counts L times its dim. */
-int32_t rk_collection_config_width(const rk_collection_config *collection, int32_t feature);
+int32_t rk_collection_config_feature_width(const rk_collection_config *collection, int32_t feature);
 
-rk_embeddings_config rk_collection_config_config(const rk_collection_config *collection,
-                                                 uint64_t seed); /* views */
+rk_embeddings_config rk_collection_config_to_embeddings_config(const rk_collection_config *collection,
+                                                               uint64_t seed); /* views */
 /* Create the collection. is_outline: without memory for rows and slots, only to be described.
  * source: NULL, or as for rk_embeddings_create_over_source. */
-rk_status rk_collection_config_create(const rk_collection_config *collection, uint64_t seed, bool is_outline,
-                                      rk_row_source *source, rk_embeddings **out);
+rk_status rk_collection_config_create_embeddings(const rk_collection_config *collection, uint64_t seed,
+                                                 bool is_outline, rk_row_source *source, rk_embeddings **out);
 
 #endif

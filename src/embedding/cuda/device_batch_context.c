@@ -6,7 +6,7 @@
 
 enum { ALIGNMENT = 256 };
 
-rk_status rk_batch_context_open(rk_device_tables *d, rk_device_batch_context *batch_context) {
+rk_status rk_device_batch_context_init(rk_device_tables *d, rk_device_batch_context *batch_context) {
     RK_TRY(rk_stream_event_create(d->device, &batch_context->deduped));
     RK_TRY(rk_stream_event_create(d->device, &batch_context->done));
     RK_TRY(rk_device_tables_alloc(d, sizeof *batch_context->counts, &batch_context->counts));
@@ -16,13 +16,13 @@ rk_status rk_batch_context_open(rk_device_tables *d, rk_device_batch_context *ba
     return RK_OK;
 }
 
-rk_status rk_batch_context_await(const rk_device_batch_context *batch_context) {
+rk_status rk_device_batch_context_wait(const rk_device_batch_context *batch_context) {
     RK_TRY(rk_stream_event_sync(batch_context->deduped));
     return rk_stream_event_sync(batch_context->done);
 }
 
 /* Cuts an arena into arrays; with arena NULL only counts. */
-static void *carve_array(char *arena, size_t *at, size_t n, size_t bytes) {
+static void *place_array_in_arena(char *arena, size_t *at, size_t n, size_t bytes) {
     void *array = arena ? arena + *at : NULL;
     *at += rk_round_up(n * bytes, ALIGNMENT);
     return array;
@@ -33,33 +33,33 @@ static size_t count_chunks(size_t n_uses) {
 }
 
 /* Every array that is per use or per bag, into *batch; returns their bytes. */
-static size_t carve_arrays(const rk_device_tables *d, char *arena, size_t n_uses, size_t n_bags,
-                           rk_cuda_batch *batch) {
+static size_t place_arrays_in_arena(const rk_device_tables *d, char *arena, size_t n_uses, size_t n_bags,
+                                    rk_cuda_batch *batch) {
     size_t at = 0;
-    batch->places = carve_array(arena, &at, n_uses, sizeof *batch->places);
-    batch->uses = carve_array(arena, &at, n_uses, sizeof *batch->uses);
-    batch->scales = carve_array(arena, &at, n_bags, sizeof *batch->scales);
-    batch->bag_partials = carve_array(arena, &at, n_bags, sizeof *batch->bag_partials);
-    batch->keys = carve_array(arena, &at, n_uses, sizeof *batch->keys);
-    batch->sorted_keys = carve_array(arena, &at, n_uses, sizeof *batch->sorted_keys);
-    batch->order = carve_array(arena, &at, n_uses, sizeof *batch->order);
-    batch->sorted = carve_array(arena, &at, n_uses, sizeof *batch->sorted);
-    batch->heads = carve_array(arena, &at, n_uses, sizeof *batch->heads);
-    batch->numbers = carve_array(arena, &at, n_uses, sizeof *batch->numbers);
-    batch->sorted_uses = carve_array(arena, &at, n_uses, sizeof *batch->sorted_uses);
-    batch->segments = carve_array(arena, &at, n_uses + 1, sizeof *batch->segments);
-    batch->bag_chunks = carve_array(arena, &at, count_chunks(n_uses), sizeof *batch->bag_chunks);
-    batch->use_chunks = carve_array(arena, &at, count_chunks(n_uses), sizeof *batch->use_chunks);
+    batch->places = place_array_in_arena(arena, &at, n_uses, sizeof *batch->places);
+    batch->uses = place_array_in_arena(arena, &at, n_uses, sizeof *batch->uses);
+    batch->scales = place_array_in_arena(arena, &at, n_bags, sizeof *batch->scales);
+    batch->bag_partials = place_array_in_arena(arena, &at, n_bags, sizeof *batch->bag_partials);
+    batch->keys = place_array_in_arena(arena, &at, n_uses, sizeof *batch->keys);
+    batch->sorted_keys = place_array_in_arena(arena, &at, n_uses, sizeof *batch->sorted_keys);
+    batch->order = place_array_in_arena(arena, &at, n_uses, sizeof *batch->order);
+    batch->sorted = place_array_in_arena(arena, &at, n_uses, sizeof *batch->sorted);
+    batch->heads = place_array_in_arena(arena, &at, n_uses, sizeof *batch->heads);
+    batch->numbers = place_array_in_arena(arena, &at, n_uses, sizeof *batch->numbers);
+    batch->sorted_uses = place_array_in_arena(arena, &at, n_uses, sizeof *batch->sorted_uses);
+    batch->segments = place_array_in_arena(arena, &at, n_uses + 1, sizeof *batch->segments);
+    batch->bag_chunks = place_array_in_arena(arena, &at, count_chunks(n_uses), sizeof *batch->bag_chunks);
+    batch->use_chunks = place_array_in_arena(arena, &at, count_chunks(n_uses), sizeof *batch->use_chunks);
     batch->partials =
-        carve_array(arena, &at, count_chunks(n_uses) * (size_t)d->width, sizeof *batch->partials);
-    batch->fills = carve_array(arena, &at, d->caches ? n_uses : 0, sizeof *batch->fills);
+        place_array_in_arena(arena, &at, count_chunks(n_uses) * (size_t)d->width, sizeof *batch->partials);
+    batch->fills = place_array_in_arena(arena, &at, d->caches ? n_uses : 0, sizeof *batch->fills);
     return at;
 }
 
 static size_t arena_bytes(const rk_device_tables *d, const rk_device_batch_context *batch_context) {
     rk_cuda_batch unused;
-    return carve_arrays(d, NULL, (size_t)batch_context->uses_capacity, (size_t)batch_context->bags_capacity,
-                        &unused);
+    return place_arrays_in_arena(d, NULL, (size_t)batch_context->uses_capacity,
+                                 (size_t)batch_context->bags_capacity, &unused);
 }
 
 static void free_arena(rk_device_tables *d, rk_device_batch_context *batch_context) {
@@ -98,20 +98,20 @@ static rk_status grow_upload(rk_device_tables *d, rk_device_batch_context *batch
     return RK_OK;
 }
 
-rk_status rk_batch_context_reserve(rk_device_tables *d, rk_device_batch_context *batch_context,
-                                   size_t upload_bytes) {
+rk_status rk_device_batch_context_reserve(rk_device_tables *d, rk_device_batch_context *batch_context,
+                                          size_t upload_bytes) {
     RK_TRY(grow_upload(d, batch_context, upload_bytes));
     RK_TRY(grow_arena(d, batch_context));
     batch_context->batch = (rk_cuda_batch *)batch_context->host;
     *batch_context->batch = (rk_cuda_batch){
         .tables = d->device_tables, .features = d->device_features, .counts = batch_context->counts};
-    carve_arrays(d, batch_context->arena, (size_t)batch_context->uses_capacity,
-                 (size_t)batch_context->bags_capacity, batch_context->batch);
+    place_arrays_in_arena(d, batch_context->arena, (size_t)batch_context->uses_capacity,
+                          (size_t)batch_context->bags_capacity, batch_context->batch);
     return RK_OK;
 }
 
-void rk_batch_context_close(rk_device_tables *d, rk_device_batch_context *batch_context) {
-    if (batch_context->done) (void)rk_batch_context_await(batch_context);
+void rk_device_batch_context_release(rk_device_tables *d, rk_device_batch_context *batch_context) {
+    if (batch_context->done) (void)rk_device_batch_context_wait(batch_context);
     free_arena(d, batch_context);
     free_upload(d, batch_context);
     rk_device_tables_dealloc(d, sizeof *batch_context->counts, batch_context->counts);

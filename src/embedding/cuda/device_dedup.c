@@ -24,7 +24,7 @@ typedef struct packing {
     rk_failure failure;
 } packing;
 
-static void begin_feature_use(void *context, size_t f, int thread) {
+static void set_ids_of_device_feature(void *context, size_t f, int thread) {
     (void)thread;
     packing *p = context;
     rk_feature_bags *use = &p->tables->uses[f];
@@ -33,7 +33,7 @@ static void begin_feature_use(void *context, size_t f, int thread) {
                                               p->counts ? p->counts[f] : p->n, &p->ids[f]));
 }
 
-static void copy_id_block(void *context, size_t task, int thread) {
+static void copy_ids_to_upload(void *context, size_t task, int thread) {
     (void)thread;
     packing *p = context;
     rk_device_batch_context *batch_context = p->batch_context;
@@ -60,7 +60,7 @@ static void copy_id_block(void *context, size_t task, int thread) {
     if (large) atomic_store(&p->too_large, true);
 }
 
-static void copy_offsets(void *context, size_t f, int thread) {
+static void copy_offsets_to_upload(void *context, size_t f, int thread) {
     (void)thread;
     packing *p = context;
     const rk_cuda_feature_ids *to = &p->batch_context->feature_ids[f];
@@ -78,7 +78,7 @@ static rk_status check_leaves(const rk_device_tables *d, int64_t n) {
 }
 
 /* The batch's counts, and where each feature's ids, uses, ... begin. out NULL: only the counts. */
-static upload_layout count_batch(const packing *p, rk_cuda_feature_ids *out) {
+static upload_layout lay_out_upload(const packing *p, rk_cuda_feature_ids *out) {
     const rk_device_tables *d = p->tables;
     rk_device_batch_context *batch_context = p->batch_context;
     int64_t n_samples = 0, n_ids = 0, n_uses = 0, n_bags = 0, n_tiles = 0, n_offsets = 0, n_weights = 0;
@@ -123,28 +123,30 @@ static upload_layout count_batch(const packing *p, rk_cuda_feature_ids *out) {
     return at;
 }
 
-static rk_status pack_batch(packing *p) {
+static rk_status pack_upload(packing *p) {
     rk_device_tables *d = p->tables;
     rk_device_batch_context *batch_context = p->batch_context;
-    upload_layout at = count_batch(p, NULL);
+    upload_layout at = lay_out_upload(p, NULL);
     RK_FAIL_IF(batch_context->n_ids > INT32_MAX || batch_context->n_uses > INT32_MAX ||
                    batch_context->n_samples > INT32_MAX,
                RK_INVALID_ARGUMENT, "2^31 ids or bags or more in one batch");
-    RK_TRY(rk_batch_context_reserve(d, batch_context, at.n_bytes));
+    RK_TRY(rk_device_batch_context_reserve(d, batch_context, at.n_bytes));
     batch_context->feature_ids = (rk_cuda_feature_ids *)(batch_context->host + at.feature_ids);
     batch_context->offsets = (uint32_t *)(batch_context->host + at.offsets);
     batch_context->weights = (float *)(batch_context->host + at.weights);
     batch_context->ids = batch_context->host + at.ids;
-    count_batch(p, batch_context->feature_ids);
+    lay_out_upload(p, batch_context->feature_ids);
     int64_t longest = 1;
     for (int32_t f = 0; f < d->n_features; f++)
         if (d->uses[f].n_ids > longest) longest = d->uses[f].n_ids;
     p->blocks = rk_block_count((size_t)longest, PACK_IDS);
-    rk_parallel_for_work((size_t)d->n_features, (uint64_t)batch_context->n_samples, copy_offsets, p);
-    rk_parallel_for_work((size_t)d->n_features * p->blocks, (uint64_t)batch_context->n_ids, copy_id_block, p);
+    rk_parallel_for_work((size_t)d->n_features, (uint64_t)batch_context->n_samples, copy_offsets_to_upload,
+                         p);
+    rk_parallel_for_work((size_t)d->n_features * p->blocks, (uint64_t)batch_context->n_ids,
+                         copy_ids_to_upload, p);
     if (batch_context->n_new_rows)
-        rk_device_new_rows_pack(d, (rk_cuda_new_row *)(batch_context->host + at.new_rows),
-                                batch_context->host + at.new_values);
+        rk_device_tables_pack_new_rows(d, (rk_cuda_new_row *)(batch_context->host + at.new_rows),
+                                       batch_context->host + at.new_values);
     rk_cuda_batch *b = batch_context->batch;
     b->n_new_rows = batch_context->n_new_rows;
     b->new_rows = (const void *)(batch_context->upload + at.new_rows);
@@ -156,7 +158,7 @@ static rk_status pack_batch(packing *p) {
     return RK_OK;
 }
 
-static void describe_batch(const rk_device_tables *d, rk_device_batch_context *batch_context) {
+static void fill_batch_descriptor(const rk_device_tables *d, rk_device_batch_context *batch_context) {
     rk_cuda_batch *b = batch_context->batch;
     b->n_samples = (uint32_t)batch_context->n_samples;
     b->n_features = (uint32_t)d->n_features;
@@ -173,8 +175,8 @@ static void describe_batch(const rk_device_tables *d, rk_device_batch_context *b
     b->none_key = d->n_keys;
 }
 
-static void sort_batch(const rk_device_tables *d, const rk_device_batch_context *batch_context,
-                       rk_stream *stream, const rk_cuda_batch *on_device) {
+static void sort_batch_keys(const rk_device_tables *d, const rk_device_batch_context *batch_context,
+                            rk_stream *stream, const rk_cuda_batch *on_device) {
     const rk_cuda_batch *b = batch_context->batch;
     rk_cuda_sort_u64(stream, b->n_uses, rk_bit_width(d->n_keys), b->keys, b->sorted_keys, b->order, b->sorted,
                      batch_context->scratch, batch_context->scratch_bytes);
@@ -188,8 +190,8 @@ static void sort_batch(const rk_device_tables *d, const rk_device_batch_context 
 }
 
 /* The other batch context's rows may leave the caches once it is done, and its own are found by then. */
-static void send_batch(rk_device_tables *d, rk_device_batch_context *batch_context, rk_stream *upload,
-                       rk_stream *stream) {
+static void upload_batch(rk_device_tables *d, rk_device_batch_context *batch_context, rk_stream *upload,
+                         rk_stream *stream) {
     const rk_device_batch_context *other = &d->batch_contexts[batch_context == &d->batch_contexts[0]];
     const rk_cuda_batch *b = (const rk_cuda_batch *)batch_context->upload;
     rk_stream_upload(upload, batch_context->upload, batch_context->host,
@@ -201,30 +203,30 @@ static void send_batch(rk_device_tables *d, rk_device_batch_context *batch_conte
     rk_stream_fill(stream, batch_context->counts, 0, sizeof *batch_context->counts);
     rk_cuda_dedup_ids(stream, (uint32_t)batch_context->n_samples, b);
     if (batch_context->n_uses && (batch_context->training || d->caches))
-        sort_batch(d, batch_context, stream, b);
+        sort_batch_keys(d, batch_context, stream, b);
     rk_stream_download(stream, batch_context->host_counts, batch_context->counts,
                        sizeof *batch_context->counts);
     rk_stream_record_event(stream, batch_context->deduped);
 }
 
 /* A batch whose uses have begun, packed and given to the streams. */
-static rk_status pack_and_send(packing *p, rk_stream *upload, rk_stream *stream) {
+static rk_status pack_and_upload(packing *p, rk_stream *upload, rk_stream *stream) {
     rk_device_tables *d = p->tables;
     rk_device_batch_context *batch_context = p->batch_context;
-    rk_device_new_rows_count(d, batch_context);
+    rk_device_tables_count_new_rows(d, batch_context);
     RK_TRY(rk_device_tables_grow(d));
-    RK_TRY(pack_batch(p));
+    RK_TRY(pack_upload(p));
     if (atomic_load(&p->too_large)) {
         batch_context->wide = true;
-        RK_TRY(pack_batch(p));
+        RK_TRY(pack_upload(p));
     }
     batch_context->number = ++d->n_batches;
-    describe_batch(d, batch_context);
-    send_batch(d, batch_context, upload, stream);
+    fill_batch_descriptor(d, batch_context);
+    upload_batch(d, batch_context, upload, stream);
     return RK_OK;
 }
 
-rk_status rk_device_tables_check_rows(const rk_device_tables *d) {
+rk_status rk_device_tables_check_no_rows_lost(const rk_device_tables *d) {
     RK_FAIL_IF(d->lacks_rows, RK_NO_MEMORY,
                "the GPU lacks rows of keys that a batch had, which could not be sent to it\n"
                "hint: go on from the last checkpoint, with smaller batches");
@@ -233,7 +235,7 @@ rk_status rk_device_tables_check_rows(const rk_device_tables *d) {
 
 rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stream *stream, int64_t n,
                                  const int64_t *counts, const rk_ids *ids, bool training) {
-    RK_TRY(rk_device_tables_check_rows(d));
+    RK_TRY(rk_device_tables_check_no_rows_lost(d));
     RK_FAIL_IF(n < 0 || n > d->max_batch, RK_INVALID_ARGUMENT,
                "a lookup of %lld samples; the tables were created for at most %lld", (long long)n,
                (long long)d->max_batch);
@@ -241,7 +243,7 @@ rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stre
     RK_FAIL_IF(d->n_under_way == 2, RK_INVALID_ARGUMENT, "two batches are already in flight on the GPU");
     if (training && !d->of_ranks) RK_TRY(check_leaves(d, n));
     rk_device_batch_context *batch_context = &d->batch_contexts[(d->oldest + d->n_under_way) % 2];
-    RK_TRY(rk_batch_context_await(batch_context));
+    RK_TRY(rk_device_batch_context_wait(batch_context));
     batch_context->training = training;
     batch_context->wide = false;
     batch_context->is_prepared = false;
@@ -251,10 +253,10 @@ rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stre
                  .counts = counts,
                  .ids = ids,
                  .failure = RK_FAILURE_INIT};
-    rk_parallel_for_work((size_t)d->n_features, (uint64_t)(n * d->n_features), begin_feature_use, &p);
+    rk_parallel_for_work((size_t)d->n_features, (uint64_t)(n * d->n_features), set_ids_of_device_feature, &p);
     RK_TRY(rk_failure_status(&p.failure));
-    RK_TRY(rk_device_keys_to_rows(d, ids, training));
-    rk_status status = pack_and_send(&p, upload, stream);
+    RK_TRY(rk_device_tables_map_keys_to_rows(d, ids, training));
+    rk_status status = pack_and_upload(&p, upload, stream);
     if (status != RK_OK) {
         d->lacks_rows = batch_context->n_new_rows > 0;
         batch_context->n_new_rows = 0;
@@ -287,7 +289,7 @@ static rk_status bad_id_error(const rk_device_tables *d, const rk_device_batch_c
 static rk_status cache_too_small_error(const rk_device_tables *d, const rk_cuda_counts *counts) {
     uint64_t least = 0;
     for (int32_t t = 0; t < d->n_tables; t++) {
-        uint64_t bytes = rk_device_table_bytes(&d->tables[t]);
+        uint64_t bytes = rk_device_tables_bytes_of_table(&d->tables[t]);
         least += rk_cuda_table_is_cached(&d->tables[t])
                      ? bytes * (counts->short_ways > RK_CUDA_WAYS ? counts->short_ways : RK_CUDA_WAYS + 1) /
                            RK_CUDA_WAYS
@@ -301,7 +303,7 @@ static rk_status cache_too_small_error(const rk_device_tables *d, const rk_cuda_
 
 rk_status rk_device_tables_check_ids(rk_device_tables *d) {
     RK_FAIL_IF(!d->n_under_way, RK_INVALID_ARGUMENT, "no batch is in flight on the GPU");
-    const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
+    const rk_device_batch_context *batch_context = rk_device_tables_oldest_batch(d);
     RK_TRY(rk_stream_event_sync(batch_context->deduped));
     if (batch_context->host_counts->bad_id)
         return bad_id_error(d, batch_context, ~batch_context->host_counts->bad_id);

@@ -18,17 +18,17 @@ typedef struct key_batch {
     rk_failure failure;
 } key_batch;
 
-static rk_table *table_of(const rk_device_tables *d, size_t f) {
+static rk_table *table_of_feature(const rk_device_tables *d, size_t f) {
     return &d->embeddings->tables[d->embeddings->feature_tables[f]];
 }
 
 /* As the collection does it before keys get rows: a batch that is refused changes no table. */
-static void check_feature(void *context, size_t f, int thread) {
+static void check_ids_of_feature(void *context, size_t f, int thread) {
     (void)thread;
     key_batch *b = context;
     const rk_device_tables *d = b->tables;
     rk_feature_bags *use = &d->uses[f];
-    const rk_table *table = table_of(d, f);
+    const rk_table *table = table_of_feature(d, f);
     bool drops;
     if (!table->dynamic) rk_feature_bags_scan_ids(use, table, 0, use->n_ids);
     rk_failure_record(&b->failure, (int64_t)f,
@@ -36,23 +36,23 @@ static void check_feature(void *context, size_t f, int thread) {
 }
 
 /* Whether bags have less than all ids: sequences are cut, and ids without a weight dropped. */
-static bool may_drop(const rk_feature_config *feature, const rk_ids *ids) {
+static bool may_drop_ids(const rk_feature_config *feature, const rk_ids *ids) {
     return feature->max_sequence_length ||
            (ids->weights && !feature->skip_validation && feature->combiner != RK_COMBINER_SUM);
 }
 
-static bool is_kept(const rk_feature_config *feature, const rk_ids *ids, int64_t i, int64_t position) {
+static bool is_id_kept(const rk_feature_config *feature, const rk_ids *ids, int64_t i, int64_t position) {
     return feature->max_sequence_length ? position < feature->max_sequence_length : ids->weights[i] > 0;
 }
 
-static rk_status keep_keys(const rk_feature_bags *use, const rk_feature_config *feature, const rk_ids *ids,
-                           rk_device_keys *keys) {
+static rk_status collect_kept_keys(const rk_feature_bags *use, const rk_feature_config *feature,
+                                   const rk_ids *ids, rk_device_keys *keys) {
     RK_TRY(rk_reserve(&keys->kept, &keys->kept_capacity, (size_t)use->n_ids, sizeof *keys->kept));
     RK_TRY(rk_reserve(&keys->places, &keys->places_capacity, (size_t)use->n_ids, sizeof *keys->places));
     keys->n_kept = 0;
     for (int64_t s = 0; s < use->n; s++)
         for (int64_t i = use->offsets[s]; i < use->offsets[s + 1]; i++) {
-            if (!is_kept(feature, ids, i, i - use->offsets[s])) continue;
+            if (!is_id_kept(feature, ids, i, i - use->offsets[s])) continue;
             keys->kept[keys->n_kept] = ids->ids[i];
             keys->places[keys->n_kept++] = i;
         }
@@ -60,23 +60,24 @@ static rk_status keep_keys(const rk_feature_bags *use, const rk_feature_config *
 }
 
 /* What the table gets of a feature: the keys that bags have, in the order of the batch. */
-static rk_status list_keys(const rk_device_tables *d, size_t f, const rk_ids *ids, rk_key_uses *out) {
+static rk_status list_keys_of_feature(const rk_device_tables *d, size_t f, const rk_ids *ids,
+                                      rk_key_uses *out) {
     const rk_feature_bags *use = &d->uses[f];
     const rk_feature_config *feature = &d->embeddings->features[f];
     rk_device_keys *keys = &d->keys[f];
     RK_TRY(rk_reserve(&keys->rows, &keys->rows_capacity, (size_t)use->n_ids, sizeof *keys->rows));
     *out = (rk_key_uses){.keys = ids->ids, .rows = keys->rows, .n = use->n_ids};
-    if (!may_drop(feature, ids)) return RK_OK;
-    RK_TRY(keep_keys(use, feature, ids, keys));
+    if (!may_drop_ids(feature, ids)) return RK_OK;
+    RK_TRY(collect_kept_keys(use, feature, ids, keys));
     *out = (rk_key_uses){.keys = keys->kept, .rows = keys->kept, .n = keys->n_kept};
     return RK_OK;
 }
 
 /* Rows to where the ids were. */
-static void place_rows(const rk_device_tables *d, size_t f, const rk_ids *ids) {
+static void scatter_rows_to_ids(const rk_device_tables *d, size_t f, const rk_ids *ids) {
     rk_feature_bags *use = &d->uses[f];
     const rk_device_keys *keys = &d->keys[f];
-    if (may_drop(&d->embeddings->features[f], ids)) {
+    if (may_drop_ids(&d->embeddings->features[f], ids)) {
         if (use->n_ids) memset(keys->rows, 0, (size_t)use->n_ids * sizeof *keys->rows);
         for (int64_t i = 0; i < keys->n_kept; i++) keys->rows[keys->places[i]] = keys->kept[i];
     }
@@ -84,51 +85,51 @@ static void place_rows(const rk_device_tables *d, size_t f, const rk_ids *ids) {
 }
 
 /* by_table: as the collection numbers the features that a table's keys come from. */
-static size_t feature_at(const rk_device_tables *d, size_t k) {
+static size_t feature_in_table_order(const rk_device_tables *d, size_t k) {
     return (size_t)d->embeddings->by_table[k];
 }
 
-static void list_feature(void *context, size_t k, int thread) {
+static void run_list_keys(void *context, size_t k, int thread) {
     (void)thread;
     key_batch *b = context;
     const rk_device_tables *d = b->tables;
-    size_t f = feature_at(d, k);
-    if (table_of(d, f)->dynamic)
+    size_t f = feature_in_table_order(d, k);
+    if (table_of_feature(d, f)->dynamic)
         rk_failure_record(&b->failure, (int64_t)f,
-                          list_keys(d, f, &b->ids[f], &d->embeddings->batch_to_peek.keys[k]));
+                          list_keys_of_feature(d, f, &b->ids[f], &d->embeddings->batch_to_peek.keys[k]));
 }
 
-static void find_feature(void *context, size_t k, int thread) {
+static void run_find_rows(void *context, size_t k, int thread) {
     (void)thread;
     const key_batch *b = context;
-    size_t f = feature_at(b->tables, k);
-    if (table_of(b->tables, f)->dynamic)
-        rk_dynamic_find_rows_and_count(table_of(b->tables, f)->dynamic,
+    size_t f = feature_in_table_order(b->tables, k);
+    if (table_of_feature(b->tables, f)->dynamic)
+        rk_dynamic_find_rows_and_count(table_of_feature(b->tables, f)->dynamic,
                                        &b->tables->embeddings->batch_to_peek.keys[k]);
 }
 
-static void place_feature(void *context, size_t k, int thread) {
+static void run_scatter_rows(void *context, size_t k, int thread) {
     (void)thread;
     const key_batch *b = context;
-    size_t f = feature_at(b->tables, k);
-    if (table_of(b->tables, f)->dynamic) place_rows(b->tables, f, &b->ids[f]);
+    size_t f = feature_in_table_order(b->tables, k);
+    if (table_of_feature(b->tables, f)->dynamic) scatter_rows_to_ids(b->tables, f, &b->ids[f]);
 }
 
-rk_status rk_device_keys_to_rows(rk_device_tables *d, const rk_ids *ids, bool training) {
+rk_status rk_device_tables_map_keys_to_rows(rk_device_tables *d, const rk_ids *ids, bool training) {
     rk_embeddings *e = d->embeddings;
     key_batch b = {d, ids, RK_FAILURE_INIT};
     size_t n_features = (size_t)d->n_features;
     if (!d->has_dynamic || e->takes_rows) return RK_OK;
-    if (training) rk_parallel_for(n_features, check_feature, &b);
+    if (training) rk_parallel_for(n_features, check_ids_of_feature, &b);
     RK_TRY(rk_failure_status(&b.failure));
-    rk_parallel_for(n_features, list_feature, &b);
+    rk_parallel_for(n_features, run_list_keys, &b);
     RK_TRY(rk_failure_status(&b.failure));
     if (training)
         RK_TRY(rk_dynamic_rows_assign_uses(e, e->batch_to_peek.keys, e->table_begins,
                                            e->batch_to_peek.task_begins));
     else
-        rk_parallel_for(n_features, find_feature, &b);
-    rk_parallel_for(n_features, place_feature, &b);
+        rk_parallel_for(n_features, run_find_rows, &b);
+    rk_parallel_for(n_features, run_scatter_rows, &b);
     return RK_OK;
 }
 
@@ -137,14 +138,14 @@ static size_t row_bytes(const rk_cuda_table *table) {
 }
 
 /* Of table t, the groups of buckets that the batch was dealt to. */
-static size_t n_groups_of(const rk_device_tables *d, int32_t t) {
+static size_t count_bucket_groups(const rk_device_tables *d, int32_t t) {
     return d->tables[t].is_dynamic ? d->homes[t]->dynamic->n_groups : 0;
 }
 
-void rk_device_new_rows_count(const rk_device_tables *d, rk_device_batch_context *batch_context) {
+void rk_device_tables_count_new_rows(const rk_device_tables *d, rk_device_batch_context *batch_context) {
     size_t n = 0, n_bytes = 0;
     for (int32_t t = 0; t < d->n_tables && batch_context->training; t++)
-        for (size_t g = 0; g < n_groups_of(d, t); g++) {
+        for (size_t g = 0; g < count_bucket_groups(d, t); g++) {
             n += d->homes[t]->dynamic->groups[g].n_admitted;
             n_bytes += d->homes[t]->dynamic->groups[g].n_admitted * row_bytes(&d->tables[t]);
         }
@@ -152,10 +153,10 @@ void rk_device_new_rows_count(const rk_device_tables *d, rk_device_batch_context
     batch_context->new_value_bytes = n_bytes;
 }
 
-void rk_device_new_rows_pack(const rk_device_tables *d, rk_cuda_new_row *rows, char *values) {
+void rk_device_tables_pack_new_rows(const rk_device_tables *d, rk_cuda_new_row *rows, char *values) {
     uint64_t at = 0;
     for (int32_t t = 0; t < d->n_tables; t++)
-        for (size_t g = 0; g < n_groups_of(d, t); g++) {
+        for (size_t g = 0; g < count_bucket_groups(d, t); g++) {
             const rk_key_group *group = &d->homes[t]->dynamic->groups[g];
             size_t bytes = row_bytes(&d->tables[t]);
             for (size_t k = 0; k < group->n_created; k++) {

@@ -8,7 +8,7 @@ static uint32_t at_least_one(int64_t n) {
     return n > 0 ? (uint32_t)n : 1;
 }
 
-static rk_status prepare_steps(const rk_device_tables *d, rk_cuda_step *steps) {
+static rk_status prepare_optimizer_steps(const rk_device_tables *d, rk_cuda_step *steps) {
     for (int32_t t = 0; t < d->n_tables; t++) {
         const rk_table *home = d->homes[t];
         RK_FAIL_IF(home->l2_full != 0 && rk_cuda_table_is_cached(&d->tables[t]), RK_INVALID_ARGUMENT,
@@ -25,52 +25,54 @@ static rk_status prepare_steps(const rk_device_tables *d, rk_cuda_step *steps) {
 }
 
 /* After the step before, which may train on what was at their places. */
-static void create_rows(rk_device_batch_context *batch_context, rk_stream *stream) {
+static void init_new_rows(rk_device_batch_context *batch_context, rk_stream *stream) {
     if (batch_context->n_new_rows)
         rk_cuda_create_rows(stream, batch_context->n_new_rows, (const rk_cuda_batch *)batch_context->upload);
     batch_context->n_new_rows = 0;
 }
 
 /* Of a batch that is given up: its keys have rows all the same. */
-static void create_rows_of_refused(const rk_device_tables *d, rk_device_batch_context *batch_context) {
+static void init_new_rows_of_cancelled_batch(const rk_device_tables *d,
+                                             rk_device_batch_context *batch_context) {
     if (!batch_context->n_new_rows) return;
     rk_stream_wait_event(d->stream, batch_context->deduped);
     if (d->last_stream) rk_stream_wait_for_stream(d->stream, d->last_stream);
-    create_rows(batch_context, d->stream);
+    init_new_rows(batch_context, d->stream);
     (void)rk_stream_sync(d->stream); /* a device that fails fails the next call, too */
 }
 
-rk_status rk_device_tables_prepare(rk_device_tables *d, rk_stream *stream) {
+rk_status rk_device_tables_prepare_batch(rk_device_tables *d, rk_stream *stream) {
     RK_FAIL_IF(!d->n_under_way, RK_INVALID_ARGUMENT, "no batch is in flight on the GPU");
-    rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
-    RK_TRY(prepare_steps(d, batch_context->host_steps));
+    rk_device_batch_context *batch_context = rk_device_tables_oldest_batch(d);
+    RK_TRY(prepare_optimizer_steps(d, batch_context->host_steps));
     batch_context->stream = stream;
     batch_context->is_prepared = true;
     rk_stream_wait_event(stream, batch_context->deduped);
     rk_stream_copy(stream, d->at_hand, batch_context->upload, sizeof *d->at_hand);
     rk_stream_upload(stream, d->steps, batch_context->host_steps, (size_t)d->n_tables * sizeof *d->steps);
-    create_rows(batch_context, stream);
+    init_new_rows(batch_context, stream);
     d->last_stream = stream;
     return RK_OK;
 }
 
-static bool is_aligned(const rk_activation *a, int32_t dim) {
+static bool is_vector_aligned(const rk_activation *a, int32_t dim) {
     return (uintptr_t)a->data % 16 == 0 && a->stride % 4 == 0 && dim % 4 == 0;
 }
 
-static rk_status write_places(const rk_device_tables *d, rk_device_places *places,
-                              const rk_activation *given) {
+static rk_status upload_activation_places(const rk_device_tables *d, rk_device_places *places,
+                                          const rk_activation *given) {
     size_t n = (size_t)d->n_features;
     RK_AUTOFREE rk_cuda_place *values = NULL;
     RK_TRY(rk_alloc(n, sizeof *values, &values));
     for (size_t f = 0; f < n; f++)
         values[f] = (rk_cuda_place){given[f].data, given[f].stride,
-                                    is_aligned(&given[f], d->tables[d->features[f].table].dim)};
+                                    is_vector_aligned(&given[f], d->tables[d->features[f].table].dim)};
     return rk_device_upload(d->device, places->places, values, n * sizeof *values);
 }
 
 /* Activations or gradients that were given before have their places on the device already. */
-static rk_status find_places(rk_device_tables *d, const rk_activation *given, const rk_cuda_place **out) {
+static rk_status find_activation_places(rk_device_tables *d, const rk_activation *given,
+                                        const rk_cuda_place **out) {
     size_t n = (size_t)d->n_features;
     for (size_t p = 0; p < d->n_places; p++) {
         bool same = true;
@@ -87,7 +89,7 @@ static rk_status find_places(rk_device_tables *d, const rk_activation *given, co
     if (n) memcpy(places->given, given, n * sizeof *given);
     d->n_places++;
     RK_TRY(rk_device_tables_alloc(d, n * sizeof *places->places, &places->places));
-    RK_TRY(write_places(d, places, given));
+    RK_TRY(upload_activation_places(d, places, given));
     *out = places->places;
     return RK_OK;
 }
@@ -101,9 +103,9 @@ void rk_device_tables_unbind_activations(rk_device_tables *d) {
 }
 
 rk_status rk_device_tables_lookup(rk_device_tables *d, rk_stream *stream, const rk_activation *activations) {
-    const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
+    const rk_device_batch_context *batch_context = rk_device_tables_oldest_batch(d);
     const rk_cuda_place *to;
-    RK_TRY(find_places(d, activations, &to));
+    RK_TRY(find_activation_places(d, activations, &to));
     rk_cuda_lookup(stream, at_least_one(batch_context->n_tiles),
                    at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand, to);
     return RK_OK;
@@ -112,39 +114,39 @@ rk_status rk_device_tables_lookup(rk_device_tables *d, rk_stream *stream, const 
 rk_status rk_device_tables_flag_not_finite(rk_device_tables *d, rk_stream *stream,
                                            const rk_activation *gradients, uint32_t *stop) {
     const rk_cuda_place *from;
-    RK_TRY(find_places(d, gradients, &from));
-    rk_cuda_flag_rows_not_finite(stream, at_least_one(rk_oldest_batch_context(d)->n_tiles), d->at_hand, from,
-                                 stop);
+    RK_TRY(find_activation_places(d, gradients, &from));
+    rk_cuda_flag_rows_not_finite(stream, at_least_one(rk_device_tables_oldest_batch(d)->n_tiles), d->at_hand,
+                                 from, stop);
     return RK_OK;
 }
 
 rk_status rk_device_tables_sum_gradients(rk_device_tables *d, rk_stream *stream,
                                          const rk_activation *gradients) {
-    const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
+    const rk_device_batch_context *batch_context = rk_device_tables_oldest_batch(d);
     const rk_cuda_place *from;
-    RK_TRY(find_places(d, gradients, &from));
+    RK_TRY(find_activation_places(d, gradients, &from));
     rk_cuda_sum_frequent_rows(stream, at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand,
                               from, NULL);
     rk_cuda_sum_row_gradients(stream, at_least_one(batch_context->uses_capacity), d->at_hand, from);
     return RK_OK;
 }
 
-static bool any_needs_sums(const rk_device_tables *d, bool sums) {
+static bool any_optimizer_needs_sums(const rk_device_tables *d, bool sums) {
     bool any = false;
     for (int32_t t = 0; t < d->n_tables; t++)
         any |= d->tables[t].is_trained && rk_cuda_needs_sums(d->homes[t]->optimizer.kind) == sums;
     return any;
 }
 
-rk_status rk_device_tables_apply(rk_device_tables *d, rk_stream *stream, const rk_activation *gradients,
-                                 const uint32_t *stop) {
-    const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
+rk_status rk_device_tables_apply_gradients(rk_device_tables *d, rk_stream *stream,
+                                           const rk_activation *gradients, const uint32_t *stop) {
+    const rk_device_batch_context *batch_context = rk_device_tables_oldest_batch(d);
     const rk_cuda_place *from;
-    RK_TRY(find_places(d, gradients, &from));
+    RK_TRY(find_activation_places(d, gradients, &from));
     rk_cuda_sum_frequent_rows(stream, at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand,
                               from, stop);
     for (int sums = 0; sums < 2; sums++)
-        if (any_needs_sums(d, sums))
+        if (any_optimizer_needs_sums(d, sums))
             rk_cuda_update_rows(stream, at_least_one(batch_context->uses_capacity), sums, d->at_hand,
                                 d->steps, from, stop);
     for (int32_t t = 0; t < d->n_tables; t++)
@@ -161,16 +163,16 @@ void rk_device_tables_undo_dedup(rk_device_tables *d) {
 
 void rk_device_tables_end_batch(rk_device_tables *d, bool applied) {
     if (!d->n_under_way) return;
-    rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
+    rk_device_batch_context *batch_context = rk_device_tables_oldest_batch(d);
     if (batch_context->is_prepared) rk_stream_record_event(batch_context->stream, batch_context->done);
-    create_rows_of_refused(d, batch_context);
+    init_new_rows_of_cancelled_batch(d, batch_context);
     for (int32_t t = 0; t < d->n_tables; t++) d->homes[t]->step += applied && d->tables[t].is_trained;
     d->oldest = !d->oldest;
     d->n_under_way--;
 }
 
 rk_status rk_device_tables_check_gradients_finite(rk_device_tables *d) {
-    const rk_device_batch_context *batch_context = rk_oldest_batch_context(d);
+    const rk_device_batch_context *batch_context = rk_device_tables_oldest_batch(d);
     rk_cuda_counts counts;
     RK_FAIL_IF(!d->n_under_way || !batch_context->is_prepared, RK_INVALID_ARGUMENT,
                "no batch has been looked up on the GPU");

@@ -10,7 +10,7 @@ static size_t rows_bytes(const rk_cuda_table *table) {
     return (size_t)table->n_places * (size_t)table->dim * rk_dtype_bytes((rk_dtype)table->dtype);
 }
 
-static rk_status pin_home(rk_device_tables *d, rk_cuda_table *table, const rk_table *home) {
+static rk_status pin_host_rows(rk_device_tables *d, rk_cuda_table *table, const rk_table *home) {
     RK_TRY(rk_device_pin(d->device, home->rows.data, home->rows_bytes));
     table->home_rows = home->rows.data;
     for (int s = 0; s < home->n_slots; s++) {
@@ -20,7 +20,7 @@ static rk_status pin_home(rk_device_tables *d, rk_cuda_table *table, const rk_ta
     return RK_OK;
 }
 
-static rk_status alloc_table(rk_device_tables *d, int32_t t) {
+static rk_status allocate_device_table(rk_device_tables *d, int32_t t) {
     const rk_table *home = d->homes[t];
     rk_cuda_table *table = &d->tables[t];
     if (d->lent) return RK_OK;
@@ -31,10 +31,10 @@ static rk_status alloc_table(rk_device_tables *d, int32_t t) {
         RK_TRY(rk_device_tables_alloc(d, (size_t)table->n_places * sizeof *table->keys, &table->keys));
     if (!rk_cuda_table_is_cached(table)) return RK_OK;
     RK_TRY(rk_device_tables_alloc(d, (size_t)table->n_places * sizeof *table->frames, &table->frames));
-    return pin_home(d, table, home);
+    return pin_host_rows(d, table, home);
 }
 
-static void free_table(rk_device_tables *d, rk_cuda_table *table) {
+static void free_device_table(rk_device_tables *d, rk_cuda_table *table) {
     if (d->lent) return;
     rk_device_tables_dealloc(d, rows_bytes(table), table->rows);
     rk_device_tables_dealloc(d, (size_t)table->n_places * sizeof *table->keys, table->keys);
@@ -47,23 +47,24 @@ static void free_table(rk_device_tables *d, rk_cuda_table *table) {
 }
 
 /* Of `from` to a table that has room for its rows. */
-static void copy_places(const rk_device_tables *d, const rk_cuda_table *table, const rk_cuda_table *from) {
+static void copy_rows_to_grown_table(const rk_device_tables *d, const rk_cuda_table *table,
+                                     const rk_cuda_table *from) {
     rk_stream_copy(d->stream, table->rows, from->rows, rows_bytes(from));
     for (int s = 0; s < 2; s++)
         if (from->slots[s]) rk_stream_copy(d->stream, table->slots[s], from->slots[s], slot_bytes(from, s));
     rk_stream_copy(d->stream, table->keys, from->keys, (size_t)from->n_places * sizeof *from->keys);
 }
 
-static rk_status grow_table(rk_device_tables *d, int32_t t) {
+static rk_status grow_device_table(rk_device_tables *d, int32_t t) {
     const rk_table *home = d->homes[t];
     rk_cuda_table before = d->tables[t], *table = &d->tables[t];
     table->rows = table->keys = NULL;
     table->slots[0] = table->slots[1] = NULL;
     table->n_rows = table->n_places = (uint64_t)home->dynamic->n_places;
-    rk_status status = alloc_table(d, t);
-    if (status == RK_OK) copy_places(d, table, &before);
+    rk_status status = allocate_device_table(d, t);
+    if (status == RK_OK) copy_rows_to_grown_table(d, table, &before);
     if (status == RK_OK) status = rk_stream_sync(d->stream);
-    free_table(d, status == RK_OK ? &before : table);
+    free_device_table(d, status == RK_OK ? &before : table);
     if (status == RK_OK) return RK_OK;
     *table = before;
     return rk_error_context(status, "table '%s' of %lld rows on the GPU", home->part.name,
@@ -76,15 +77,15 @@ rk_status rk_device_tables_grow(rk_device_tables *d) {
         grows |= d->tables[t].is_dynamic && (uint64_t)d->homes[t]->dynamic->n_places > d->tables[t].n_places;
     if (!grows) return RK_OK;
     if (d->last_stream) RK_TRY(rk_stream_sync(d->last_stream)); /* steps under way have the old memory */
-    for (int i = 0; i < 2; i++) RK_TRY(rk_batch_context_await(&d->batch_contexts[i]));
+    for (int i = 0; i < 2; i++) RK_TRY(rk_device_batch_context_wait(&d->batch_contexts[i]));
     for (int32_t t = 0; t < d->n_tables; t++)
         if (d->tables[t].is_dynamic && (uint64_t)d->homes[t]->dynamic->n_places > d->tables[t].n_places)
-            RK_TRY(grow_table(d, t));
-    rk_device_tables_number_keys(d);
+            RK_TRY(grow_device_table(d, t));
+    rk_device_tables_assign_sort_keys(d);
     return rk_device_upload(d->device, d->device_tables, d->tables, (size_t)d->n_tables * sizeof *d->tables);
 }
 
-static rk_status check_no_parts(const rk_embeddings *e) {
+static rk_status check_tables_are_whole(const rk_embeddings *e) {
     for (int32_t t = 0; t < e->n_tables; t++)
         RK_FAIL_IF(e->tables[t].part.absent || e->tables[t].part.n_parts > 1 ||
                        e->tables[t].part.dim != e->tables[t].config.dim,
@@ -92,7 +93,7 @@ static rk_status check_no_parts(const rk_embeddings *e) {
     return RK_OK;
 }
 
-static rk_status check_dynamic(const rk_embeddings *e) {
+static rk_status check_dynamic_tables_in_memory(const rk_embeddings *e) {
     for (int32_t t = 0; t < e->n_tables; t++)
         RK_FAIL_IF(e->tables[t].tier || e->tables[t].sorted_keys, RK_UNSUPPORTED,
                    "table '%s': a dynamic table on a GPU must have its keys and rows in memory",
@@ -100,7 +101,7 @@ static rk_status check_dynamic(const rk_embeddings *e) {
     return RK_OK;
 }
 
-static void describe_features(rk_device_tables *d) {
+static void fill_feature_descriptors(rk_device_tables *d) {
     const rk_embeddings *e = d->embeddings;
     for (int32_t f = 0; f < d->n_features; f++)
         d->features[f] =
@@ -108,7 +109,7 @@ static void describe_features(rk_device_tables *d) {
                               e->features[f].combiner, !e->features[f].skip_validation};
 }
 
-static rk_status describe_tables(rk_device_tables *d) {
+static rk_status upload_descriptors(rk_device_tables *d) {
     size_t n_tables = (size_t)d->n_tables, n_features = (size_t)d->n_features;
     RK_TRY(rk_device_tables_alloc(d, n_tables * sizeof *d->tables, &d->device_tables));
     RK_TRY(rk_device_tables_alloc(d, n_features * sizeof *d->features, &d->device_features));
@@ -126,8 +127,8 @@ static rk_status allocate_tables(rk_device_tables *d, size_t n_tables, size_t n_
 
 rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device,
                                   const rk_device_tables_options *options, rk_device_tables **out) {
-    if (!options->of_ranks) RK_TRY(check_no_parts(e));
-    RK_TRY(check_dynamic(e));
+    if (!options->of_ranks) RK_TRY(check_tables_are_whole(e));
+    RK_TRY(check_dynamic_tables_in_memory(e));
     rk_device_tables *d = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(1, sizeof *d, &d));
@@ -140,12 +141,12 @@ rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device,
     d->n_tables = e->n_tables; /* from now on: so many are there to be freed */
     d->n_features = e->n_features;
     RK_GOTO(rk_stream_create(device, &d->stream));
-    RK_GOTO(rk_device_tables_plan(d, options->budget_bytes));
+    RK_GOTO(rk_device_tables_plan_memory(d, options->budget_bytes));
     for (int32_t t = 0; t < d->n_tables; t++) d->has_dynamic |= d->tables[t].is_dynamic;
-    describe_features(d);
-    for (int32_t t = 0; t < d->n_tables; t++) RK_GOTO(alloc_table(d, t));
-    RK_GOTO(describe_tables(d));
-    for (int i = 0; i < 2; i++) RK_GOTO(rk_batch_context_open(d, &d->batch_contexts[i]));
+    fill_feature_descriptors(d);
+    for (int32_t t = 0; t < d->n_tables; t++) RK_GOTO(allocate_device_table(d, t));
+    RK_GOTO(upload_descriptors(d));
+    for (int i = 0; i < 2; i++) RK_GOTO(rk_device_batch_context_init(d, &d->batch_contexts[i]));
     RK_GOTO(rk_device_tables_reload(d));
     *out = d;
     d = NULL;
@@ -156,10 +157,10 @@ done:
 
 void rk_device_tables_free(rk_device_tables *d) {
     if (!d) return;
-    if (d->n_under_way && rk_oldest_batch_context(d)->is_prepared)
-        (void)rk_stream_sync(rk_oldest_batch_context(d)->stream);
-    for (int i = 0; i < 2; i++) rk_batch_context_close(d, &d->batch_contexts[i]);
-    for (int32_t t = 0; t < d->n_tables; t++) free_table(d, &d->tables[t]);
+    if (d->n_under_way && rk_device_tables_oldest_batch(d)->is_prepared)
+        (void)rk_stream_sync(rk_device_tables_oldest_batch(d)->stream);
+    for (int i = 0; i < 2; i++) rk_device_batch_context_release(d, &d->batch_contexts[i]);
+    for (int32_t t = 0; t < d->n_tables; t++) free_device_table(d, &d->tables[t]);
     for (int32_t f = 0; f < d->n_features; f++) {
         rk_feature_bags_release(&d->uses[f]);
         rk_device_keys_release(&d->keys[f]);
@@ -179,7 +180,7 @@ rk_status rk_device_tables_borrow_rows(rk_device_tables *d, float *const *rows, 
         table->rows = rows[t];
         table->n_rows = table->n_places = (uint64_t)n_rows[t];
     }
-    rk_device_tables_number_keys(d);
+    rk_device_tables_assign_sort_keys(d);
     return rk_device_upload(d->device, d->device_tables, d->tables, (size_t)d->n_tables * sizeof *d->tables);
 }
 
@@ -187,15 +188,15 @@ uint64_t rk_device_tables_bytes(const rk_device_tables *d) {
     return d->bytes;
 }
 
-static rk_status copy_memory(rk_device_tables *d, void *device_memory, void *home, size_t n_bytes,
-                             bool to_device) {
+static rk_status upload_or_download(rk_device_tables *d, void *device_memory, void *home, size_t n_bytes,
+                                    bool to_device) {
     return to_device ? rk_device_upload(d->device, device_memory, home, n_bytes)
                      : rk_device_download(d->device, home, device_memory, n_bytes);
 }
 
 /* Of the first n rows. */
-static rk_status upload_keys(rk_device_tables *d, const rk_cuda_table *table, const rk_key_info *info,
-                             uint64_t n) {
+static rk_status upload_row_keys(rk_device_tables *d, const rk_cuda_table *table, const rk_key_info *info,
+                                 uint64_t n) {
     enum { KEYS_AT_ONCE = 65536 };
     RK_AUTOFREE int64_t *keys = NULL;
     RK_TRY(rk_alloc(KEYS_AT_ONCE, sizeof *keys, &keys));
@@ -209,7 +210,7 @@ static rk_status upload_keys(rk_device_tables *d, const rk_cuda_table *table, co
 
 /* Between the table's home and the device; a cache only gives back what was changed, and forgets its rows
  * where the home was. */
-static rk_status copy_table(rk_device_tables *d, int32_t t, bool to_device) {
+static rk_status upload_or_download_table(rk_device_tables *d, int32_t t, bool to_device) {
     const rk_table *home = d->homes[t];
     const rk_cuda_table *table = &d->tables[t];
     if (d->lent || (!to_device && !table->is_trained)) return RK_OK;
@@ -218,28 +219,29 @@ static rk_status copy_table(rk_device_tables *d, int32_t t, bool to_device) {
         return rk_stream_sync(d->stream);
     }
     uint64_t n = (uint64_t)home->config.n_rows; /* of a dynamic table those that were ever in use */
-    RK_TRY(copy_memory(d, table->rows, home->rows.data, rows_bytes(table) / table->n_places * n, to_device));
+    RK_TRY(upload_or_download(d, table->rows, home->rows.data, rows_bytes(table) / table->n_places * n,
+                              to_device));
     for (int s = 0; s < home->n_slots; s++)
-        RK_TRY(copy_memory(d, table->slots[s], home->slot_values[s],
-                           slot_bytes(table, s) / table->n_places * n, to_device));
-    return to_device && table->is_dynamic ? upload_keys(d, table, home->dynamic->info, n) : RK_OK;
+        RK_TRY(upload_or_download(d, table->slots[s], home->slot_values[s],
+                                  slot_bytes(table, s) / table->n_places * n, to_device));
+    return to_device && table->is_dynamic ? upload_row_keys(d, table, home->dynamic->info, n) : RK_OK;
 }
 
-static rk_status copy_tables(rk_device_tables *d, bool to_device) {
-    for (int i = 0; i < 2; i++) RK_TRY(rk_batch_context_await(&d->batch_contexts[i]));
+static rk_status upload_or_download_tables(rk_device_tables *d, bool to_device) {
+    for (int i = 0; i < 2; i++) RK_TRY(rk_device_batch_context_wait(&d->batch_contexts[i]));
     RK_TRY(rk_device_tables_grow(d)); /* for the rows of a checkpoint */
-    for (int32_t t = 0; t < d->n_tables; t++) RK_TRY(copy_table(d, t, to_device));
+    for (int32_t t = 0; t < d->n_tables; t++) RK_TRY(upload_or_download_table(d, t, to_device));
     return RK_OK;
 }
 
 rk_status rk_device_tables_flush(rk_device_tables *d) {
-    RK_TRY(rk_device_tables_check_rows(d));
-    return copy_tables(d, false);
+    RK_TRY(rk_device_tables_check_no_rows_lost(d));
+    return upload_or_download_tables(d, false);
 }
 
 rk_status rk_device_tables_reload(rk_device_tables *d) {
     d->lacks_rows = false;
-    return copy_tables(d, true);
+    return upload_or_download_tables(d, true);
 }
 
 rk_status rk_device_tables_alloc(rk_device_tables *d, size_t n_bytes, void *out) {

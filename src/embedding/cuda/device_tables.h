@@ -54,7 +54,7 @@ rk_status rk_device_tables_check_ids(rk_device_tables *tables);
 
 /* Makes the oldest batch of dedup the current one, in `stream`, with the numbers of this step (schedules,
  * factors). */
-rk_status rk_device_tables_prepare(rk_device_tables *tables, rk_stream *stream);
+rk_status rk_device_tables_prepare_batch(rk_device_tables *tables, rk_stream *stream);
 /* activations[f].data: device memory, stride in values; lengths NULL. data NULL: the feature is left out.
  * Where they are is kept on the device; unbind_activations, between batches, lets go of it. */
 rk_status rk_device_tables_lookup(rk_device_tables *tables, rk_stream *stream,
@@ -66,8 +66,8 @@ rk_status rk_device_tables_flag_not_finite(rk_device_tables *tables, rk_stream *
                                            const rk_activation *gradients, uint32_t *stop);
 /* One optimizer step from gradients [n_features] (device memory). Nothing happens where *stop is not 0 then;
  * stop NULL: always. */
-rk_status rk_device_tables_apply(rk_device_tables *tables, rk_stream *stream, const rk_activation *gradients,
-                                 const uint32_t *stop);
+rk_status rk_device_tables_apply_gradients(rk_device_tables *tables, rk_stream *stream,
+                                           const rk_activation *gradients, const uint32_t *stop);
 /* Instead of apply, where rows are lent: each row that is trained becomes the sum of its gradients. */
 rk_status rk_device_tables_sum_gradients(rk_device_tables *tables, rk_stream *stream,
                                          const rk_activation *gradients);

@@ -81,7 +81,7 @@ struct rk_device_tables {
     size_t n_places, places_capacity;
 };
 
-static inline rk_device_batch_context *rk_oldest_batch_context(rk_device_tables *tables) {
+static inline rk_device_batch_context *rk_device_tables_oldest_batch(rk_device_tables *tables) {
     return &tables->batch_contexts[tables->oldest];
 }
 
@@ -91,9 +91,10 @@ void rk_device_tables_dealloc(rk_device_tables *tables, size_t n_bytes, void *me
 
 /* Which tables are on the device as a whole, and how large the others' caches are: fills in frames' counts
  * (n_places, n_sets, n_tags), keys, classes. */
-rk_status rk_device_tables_plan(rk_device_tables *tables, uint64_t budget_bytes);
-void rk_device_tables_number_keys(rk_device_tables *tables);
-uint64_t rk_device_table_bytes(const rk_cuda_table *table); /* rows, slots and frames of its places */
+rk_status rk_device_tables_plan_memory(rk_device_tables *tables, uint64_t budget_bytes);
+void rk_device_tables_assign_sort_keys(rk_device_tables *tables);
+uint64_t rk_device_tables_bytes_of_table(
+    const rk_cuda_table *table); /* rows, slots and frames of its places */
 static inline bool rk_cuda_table_is_cached(const rk_cuda_table *table) {
     return table->n_sets > 0;
 }
@@ -101,21 +102,21 @@ static inline bool rk_cuda_table_is_cached(const rk_cuda_table *table) {
 /* Dynamic tables (device_keys.c). Of a batch whose uses have begun: its keys become rows, in training those
  * that they have from now on. Errors, with nothing given to keys: a batch's ids that are no rows or have
  * wrong weights, in training. Then the device has as many rows as the host. */
-rk_status rk_device_keys_to_rows(rk_device_tables *tables, const rk_ids *ids, bool training);
+rk_status rk_device_tables_map_keys_to_rows(rk_device_tables *tables, const rk_ids *ids, bool training);
 void rk_device_keys_release(rk_device_keys *keys);
 /* Rows that the training batch at hand is the first to use: how many, and into pinned memory. */
-void rk_device_new_rows_count(const rk_device_tables *tables, rk_device_batch_context *batch_context);
-void rk_device_new_rows_pack(const rk_device_tables *tables, rk_cuda_new_row *rows, char *values);
-rk_status rk_device_tables_check_rows(const rk_device_tables *tables); /* that none are missing */
+void rk_device_tables_count_new_rows(const rk_device_tables *tables, rk_device_batch_context *batch_context);
+void rk_device_tables_pack_new_rows(const rk_device_tables *tables, rk_cuda_new_row *rows, char *values);
+rk_status rk_device_tables_check_no_rows_lost(const rk_device_tables *tables); /* that none are missing */
 /* Device memory for as many rows of dynamic tables as the host has memory for. */
 rk_status rk_device_tables_grow(rk_device_tables *tables);
 
 /* Until all that streams were given for the batch that had it last is done. */
-rk_status rk_batch_context_await(const rk_device_batch_context *batch_context);
-rk_status rk_batch_context_open(rk_device_tables *tables, rk_device_batch_context *batch_context);
-void rk_batch_context_close(rk_device_tables *tables, rk_device_batch_context *batch_context);
+rk_status rk_device_batch_context_wait(const rk_device_batch_context *batch_context);
+rk_status rk_device_batch_context_init(rk_device_tables *tables, rk_device_batch_context *batch_context);
+void rk_device_batch_context_release(rk_device_tables *tables, rk_device_batch_context *batch_context);
 /* Room for a batch as the batch context's counts say; and rk_cuda_batch's pointers. */
-rk_status rk_batch_context_reserve(rk_device_tables *tables, rk_device_batch_context *batch_context,
-                                   size_t upload_bytes);
+rk_status rk_device_batch_context_reserve(rk_device_tables *tables, rk_device_batch_context *batch_context,
+                                          size_t upload_bytes);
 
 #endif

@@ -37,10 +37,10 @@ typedef struct rk_device_sharded {
 } rk_device_sharded;
 
 /* The store's (device_sharded_pipeline.c). */
-rk_status rk_device_sharded_fetch(rk_device_store *store, rk_stream *stream);
-rk_status rk_device_sharded_apply(rk_device_store *store, rk_stream *stream, const rk_activation *gradients,
-                                  const uint32_t *stop);
+rk_status rk_device_sharded_fetch_rows(rk_device_store *store, rk_stream *stream);
+rk_status rk_device_sharded_apply_gradients(rk_device_store *store, rk_stream *stream,
+                                            const rk_activation *gradients, const uint32_t *stop);
 /* Makes buffers large enough for a batch whose ids have gone to their owners. */
-rk_status rk_device_sharded_reserve(rk_device_sharded *ds, rk_in_flight_batch *j);
+rk_status rk_device_sharded_reserve_buffers(rk_device_sharded *ds, rk_in_flight_batch *j);
 
 #endif

@@ -12,7 +12,7 @@ static int32_t count_stored_features(const rk_sharded *s) {
 }
 
 /* Streams, those of a replicated table once for each rank. */
-static size_t count_links(const rk_sharded *s) {
+static size_t count_streams_of_all_ranks(const rk_sharded *s) {
     size_t n = 0;
     for (int32_t r = 0; r < s->size; r++) n += (size_t)s->n_streams_of[r];
     return n;
@@ -21,7 +21,7 @@ static size_t count_links(const rk_sharded *s) {
 static rk_status allocate_arrays(rk_device_sharded *ds) {
     const rk_sharded *s = ds->sharded;
     size_t n_tables = (size_t)s->trainer_tables->n_tables, n_features = (size_t)s->trainer_tables->n_features,
-           stored = (size_t)count_stored_features(s), links = count_links(s);
+           stored = (size_t)count_stored_features(s), links = count_streams_of_all_ranks(s);
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, ds->values), RK_ARRAY(n_tables, ds->lent),
                         RK_ARRAY(n_tables, ds->n_lent), RK_ARRAY(stored, ds->served),
                         RK_ARRAY(stored, ds->served_at), RK_ARRAY(stored, ds->gradients_at),
@@ -43,7 +43,7 @@ static rk_status create_tables(rk_device_sharded *ds, const rk_device_tables_opt
 
 /* A feature's ids as places among its table's values. Bags of the host's lookups are positions, where a
  * feature is a sequence; the device's are samples. */
-static rk_status place_ids(rk_device_sharded *ds, const rk_in_flight_batch *j, int32_t f) {
+static rk_status map_ids_to_unique_rows(rk_device_sharded *ds, const rk_in_flight_batch *j, int32_t f) {
     const rk_embeddings *e = ds->sharded->trainer_tables;
     const rk_feature_bags *use = &j->batch_context.uses[f];
     int32_t t = e->feature_tables[f], length = e->features[f].max_sequence_length;
@@ -66,7 +66,7 @@ static rk_status place_ids(rk_device_sharded *ds, const rk_in_flight_batch *j, i
 }
 
 /* Ids to their owners, and what others want of this one; keys become rows here. */
-static rk_status send_ids(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_ids *ids) {
+static rk_status exchange_ids(rk_sharded *s, rk_in_flight_batch *j, int64_t n, const rk_ids *ids) {
     RK_TRY(rk_in_flight_batch_input_dist(s, j, n, ids));
     rk_status status = rk_all_to_all_wait(j->ids);
     if (status == RK_OK && s->owns) status = rk_in_flight_batch_read_ids(s, j);
@@ -80,13 +80,13 @@ static rk_status sharded_dedup(rk_device_store *store, rk_stream *upload, rk_str
                                const rk_ids *ids, bool training) {
     rk_device_sharded *ds = sharded_of_store(store);
     rk_sharded *s = ds->sharded;
-    rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
+    rk_in_flight_batch *j = rk_sharded_batch_at(s, s->begun);
     RK_FAIL_IF(s->begun - s->finished >= 2, RK_INVALID_ARGUMENT,
                "two batches are already in flight on the GPU");
     j->kind = training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK;
-    RK_TRY(send_ids(s, j, n, ids));
-    RK_TRY(rk_device_sharded_reserve(ds, j));
-    for (int32_t f = 0; f < s->trainer_tables->n_features; f++) RK_TRY(place_ids(ds, j, f));
+    RK_TRY(exchange_ids(s, j, n, ids));
+    RK_TRY(rk_device_sharded_reserve_buffers(ds, j));
+    for (int32_t f = 0; f < s->trainer_tables->n_features; f++) RK_TRY(map_ids_to_unique_rows(ds, j, f));
     RK_TRY(rk_device_tables_dedup(ds->trainer_tables, upload, stream, n, NULL, ds->ids, training));
     rk_status status =
         rk_device_tables_dedup(ds->store, upload, stream, 0, j->counts, j->stored_ids, training);
@@ -161,7 +161,7 @@ static void free_sharded(rk_device_store *store) {
 }
 
 /* Which keys share a row is known to owners alone, and a trainer's GPU would have to be told. */
-static rk_status check_tables(const rk_sharded *s) {
+static rk_status check_no_cold_rows(const rk_sharded *s) {
     for (int32_t t = 0; t < s->n_tables; t++)
         RK_FAIL_IF(s->trainer_tables->tables[t].dynamic_config.oov, RK_UNSUPPORTED,
                    "table '%s': 'missing: oov' is not supported over several GPUs\n"
@@ -175,18 +175,18 @@ rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_dev
     static const rk_device_store_ops ops = {.free = free_sharded,
                                             .dedup = sharded_dedup,
                                             .check_ids = sharded_check_ids,
-                                            .fetch = rk_device_sharded_fetch,
+                                            .fetch = rk_device_sharded_fetch_rows,
                                             .lookup = sharded_lookup,
                                             .flag_not_finite = sharded_flag_not_finite,
                                             .check_gradients_finite = sharded_check_gradients_finite,
                                             .sum = sharded_sum_gradients,
-                                            .apply = rk_device_sharded_apply,
+                                            .apply = rk_device_sharded_apply_gradients,
                                             .end_batch = sharded_end_batch,
                                             .flush = sharded_flush,
                                             .reload = sharded_reload};
     RK_FAIL_IF(sharded->roles.n_owners || sharded->staleness, RK_UNSUPPORTED,
                "on GPUs every rank trains and holds rows, and staleness must be 0");
-    RK_TRY(check_tables(sharded));
+    RK_TRY(check_no_cold_rows(sharded));
     rk_device_sharded *ds;
     rk_status status;
     RK_TRY(rk_alloc(1, sizeof *ds, &ds));

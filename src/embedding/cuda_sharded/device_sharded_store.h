@@ -10,7 +10,7 @@
 
 #include "comm/nccl/device_comm.h"
 #include "embedding/cuda/device_store.h"
-#include "embedding/sharded/sharded.h"
+#include "embedding/sharded/sharded_store.h"
 
 /* A store over the GPUs of ranks. The collection's host memory has a copy of the rows, which is up to date
  * after flush; meanwhile only what is not a row may be read. It and the communicator must outlive the store.

@@ -157,7 +157,7 @@ done:
 static rk_status set_keys_from_source(const rk_table_config *table, const rk_dynamic_config *dynamic,
                                       const rk_row_source *source, rk_table_part *part) {
     part->dynamic = dynamic;
-    part->sorted_keys = rk_key_tables_find(source->keys, table->name);
+    part->sorted_keys = rk_key_tables_find_table(source->keys, table->name);
     RK_FAIL_IF(!part->sorted_keys, RK_CONFIG, "there are no keys of table '%s', which is dynamic",
                table->name);
     part->n_rows = part->sorted_keys->n + rk_dynamic_n_shared_rows(dynamic);
@@ -166,7 +166,7 @@ static rk_status set_keys_from_source(const rk_table_config *table, const rk_dyn
 
 static rk_status set_part_from_source(const rk_table_config *table, const rk_dynamic_config *dynamic,
                                       const rk_row_source *source, rk_rows *rows, rk_table_part *part) {
-    bool absent = rk_row_source_fetches(source);
+    bool absent = rk_row_source_is_remote(source);
     *part =
         (rk_table_part){.n_rows = table->n_rows, .dim = table->dim, .absent = absent, .unplanned = absent};
     if (dynamic->max_capacity) RK_TRY(set_keys_from_source(table, dynamic, source, part));
@@ -329,7 +329,7 @@ rk_row_source *rk_embeddings_row_source(const rk_embeddings *e) {
 }
 
 rk_status rk_embeddings_state_dict(rk_embeddings *e, rk_state_dict *state) {
-    if (rk_row_source_fetches(e->source)) return RK_OK; /* it has nothing */
+    if (rk_row_source_is_remote(e->source)) return RK_OK; /* it has nothing */
     for (int32_t t = 0; t < e->n_tables; t++) RK_TRY(rk_table_state_dict(&e->tables[t], state));
     return RK_OK;
 }

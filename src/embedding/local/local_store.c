@@ -148,9 +148,9 @@ static void free_store(rk_store *store) {
 
 static const rk_store_ops local_ops = {.free = free_store,
                                        .begin = local_begin,
-                                       .wait = rk_store_nothing,
+                                       .wait = rk_store_noop,
                                        .prefetch = local_prefetch,
-                                       .set_cancel_flag = rk_store_no_cancel,
+                                       .set_cancel_flag = rk_store_noop_set_cancel_flag,
                                        .lookup_early = local_lookup_early,
                                        .lookup = local_lookup,
                                        .n_pieces = local_n_pieces,
@@ -161,7 +161,7 @@ static const rk_store_ops local_ops = {.free = free_store,
                                        .flush = local_flush,
                                        .reload = local_reload,
                                        .load_keys = local_load_keys,
-                                       .number_keys = rk_store_nothing,
+                                       .number_keys = rk_store_noop,
                                        .state = local_state,
                                        .read_before_images = local_read_before_images,
                                        .has_row_files = local_has_row_files,
@@ -170,7 +170,7 @@ static const rk_store_ops local_ops = {.free = free_store,
                                        .scale_learning_rate = local_scale_learning_rate,
                                        .bytes = local_bytes,
                                        .count = local_count,
-                                       .send_to_servers = rk_store_no_servers,
+                                       .send_to_servers = rk_store_noop_send_to_servers,
                                        .serve = local_serve,
                                        .find_not_finite = true};
 
@@ -219,11 +219,11 @@ static void free_peek_store(rk_store *store) {
 
 static const rk_store_ops peek_ops = {.free = free_peek_store,
                                       .begin = peek_begin,
-                                      .wait = rk_store_nothing,
-                                      .set_cancel_flag = rk_store_no_cancel,
+                                      .wait = rk_store_noop,
+                                      .set_cancel_flag = rk_store_noop_set_cancel_flag,
                                       .lookup = peek_lookup,
                                       .end = peek_end,
-                                      .flush = rk_store_nothing};
+                                      .flush = rk_store_noop};
 
 rk_status rk_peek_store_create(const rk_embeddings *embeddings, rk_store **out) {
     peek_store *s;

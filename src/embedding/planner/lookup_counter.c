@@ -28,7 +28,7 @@ struct rk_lookup_counter {
     int64_t n_trainers, n_samples, n_batches;
 };
 
-static seen *find_id(const counter *c, int64_t id) {
+static seen *find_id_slot(const counter *c, int64_t id) {
     size_t at = rk_hash_bytes(&id, sizeof id, 0) & (c->capacity - 1);
     while (c->places[at].count && c->places[at].id != id) at = (at + 1) & (c->capacity - 1);
     return &c->places[at];
@@ -38,7 +38,7 @@ static rk_status grow_id_slots(counter *c) {
     counter wider = {.capacity = c->capacity ? 2 * c->capacity : FIRST_CAPACITY};
     RK_TRY(rk_alloc(wider.capacity, sizeof *wider.places, &wider.places));
     for (size_t i = 0; i < c->capacity; i++)
-        if (c->places[i].count) *find_id(&wider, c->places[i].id) = c->places[i];
+        if (c->places[i].count) *find_id_slot(&wider, c->places[i].id) = c->places[i];
     rk_free(c->places);
     c->places = wider.places;
     c->capacity = wider.capacity;
@@ -47,7 +47,7 @@ static rk_status grow_id_slots(counter *c) {
 
 static rk_status count_id(counter *c, int64_t id, int64_t batch, int64_t local_batch) {
     if (2 * (c->n + 1) > c->capacity) RK_TRY(grow_id_slots(c));
-    seen *place = find_id(c, id);
+    seen *place = find_id_slot(c, id);
     c->n += place->count == 0;
     c->batch_rows += place->batch != batch;
     c->local_rows += place->local_batch != local_batch;
@@ -56,8 +56,8 @@ static rk_status count_id(counter *c, int64_t id, int64_t batch, int64_t local_b
     return RK_OK;
 }
 
-static rk_status count_sample(counter *c, const rk_ids *ids, int64_t sample, int64_t most, int64_t batch,
-                              int64_t local_batch, bool is_keyed) {
+static rk_status count_ids_of_sample(counter *c, const rk_ids *ids, int64_t sample, int64_t most,
+                                     int64_t batch, int64_t local_batch, bool is_keyed) {
     int64_t begin = rk_ids_begin(ids, sample), end = rk_ids_begin(ids, sample + 1);
     if (most && end - begin > most) end = begin + most;
     for (int64_t i = begin; i < end; i++)
@@ -85,7 +85,7 @@ void rk_lookup_counter_free(rk_lookup_counter *count) {
 }
 
 /* Rows are counted as distinct over all features of a trainer. */
-rk_status rk_lookup_counter_add(rk_lookup_counter *count, const rk_batch *batch) {
+rk_status rk_lookup_counter_add_batch(rk_lookup_counter *count, const rk_batch *batch) {
     const rk_collection_config *collection = count->collection;
     for (int64_t part = 0; part < count->n_trainers; part++) {
         int64_t local_batch = count->n_batches * count->n_trainers + part + 1,
@@ -93,7 +93,7 @@ rk_status rk_lookup_counter_add(rk_lookup_counter *count, const rk_batch *batch)
         for (int32_t f = 0; f < collection->n_features; f++)
             for (int64_t sample = rk_partition_begin(batch->n, (size_t)part, (size_t)count->n_trainers);
                  sample < last; sample++)
-                RK_TRY(count_sample(
+                RK_TRY(count_ids_of_sample(
                     &count->counters[collection->table_of[f]], &batch->features[collection->sources[f]],
                     sample, collection->features[f].max_sequence_length, count->n_batches + 1, local_batch,
                     collection->dynamic[collection->table_of[f]].max_capacity > 0));
@@ -103,7 +103,7 @@ rk_status rk_lookup_counter_add(rk_lookup_counter *count, const rk_batch *batch)
     return RK_OK;
 }
 
-int64_t rk_lookup_counter_samples(const rk_lookup_counter *count) {
+int64_t rk_lookup_counter_n_samples(const rk_lookup_counter *count) {
     return count->n_samples;
 }
 
@@ -127,7 +127,7 @@ static int32_t find_hot_ids(counter *c) {
 }
 
 /* Which part of a dynamic table has a hot key is not told. */
-void rk_lookup_counter_conclude(rk_lookup_counter *count, rk_table_statistics *loads) {
+void rk_lookup_counter_compute_statistics(rk_lookup_counter *count, rk_table_statistics *loads) {
     double n_batches = (double)count->n_batches, n_shares = n_batches * (double)count->n_trainers;
     for (int32_t t = 0; t < count->collection->n_tables; t++) {
         counter *c = &count->counters[t];

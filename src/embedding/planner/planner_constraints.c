@@ -33,8 +33,8 @@ static rk_status check_same_table(const constraint *w, const rk_table_config *ta
     return rk_error_hint(constraint_error(w, "rows", message), "make a new plan with 'reckon plan'");
 }
 
-static rk_status check_ranks(const rk_planner_request *request, const constraint *w) {
-    int64_t first = rk_owner_rank(&request->roles, 0), n = rk_owner_count(&request->roles);
+static rk_status check_owner_ranks(const rk_planner_request *request, const constraint *w) {
+    int64_t first = rk_roles_owner_rank(&request->roles, 0), n = rk_roles_owner_count(&request->roles);
     for (int32_t i = 0; i < w->n_ranks; i++) {
         if (w->ranks[i] >= first && w->ranks[i] < first + n) continue;
         char message[96];
@@ -46,9 +46,9 @@ static rk_status check_ranks(const rk_planner_request *request, const constraint
 }
 
 /* Whether the numbers of ranks and slices go with the sharding and the table. */
-static rk_status check_n_parts(const rk_planner_request *request, const constraint *w, int32_t t) {
+static rk_status check_part_counts(const rk_planner_request *request, const constraint *w, int32_t t) {
     const rk_table_config *table = &request->tables[t];
-    int64_t most_parts = rk_request_most_parts(request, t);
+    int64_t most_parts = rk_planner_request_max_parts(request, t);
     int32_t n_slices = w->n_slices                                         ? w->n_slices
                        : w->sharding == RK_SHARD_COLUMN_WISE && w->n_ranks ? w->n_ranks
                                                                            : 1;
@@ -67,26 +67,26 @@ static rk_status check_n_parts(const rk_planner_request *request, const constrai
     if (w->sharding != RK_SHARD_ROW_WISE && w->sharding != RK_SHARD_GRID) return RK_OK;
     if (w->n_ranks / n_slices <= most_parts) return RK_OK;
     snprintf(message, sizeof message, "%lld %s cannot be cut into %d parts", (long long)most_parts,
-             rk_request_dynamic(request, t) ? "buckets" : "rows", w->n_ranks / n_slices);
+             rk_planner_request_dynamic_config(request, t) ? "buckets" : "rows", w->n_ranks / n_slices);
     return constraint_error(w, "ranks", message);
 }
 
-static rk_status check_slices(const rk_planner_request *request, const constraint *w, int32_t t) {
+static rk_status check_column_slices(const rk_planner_request *request, const constraint *w, int32_t t) {
     if (w->sharding != RK_SHARD_COLUMN_WISE && w->sharding != RK_SHARD_GRID)
         return w->n_slices > 1 ? constraint_error(w, "slices", "only column_wise and grid have slices")
                                : RK_OK;
     if (w->sharding == RK_SHARD_GRID && w->n_slices == 0)
         return constraint_error(w, "slices", "a grid needs its number of slices");
     rk_optimizer usual;
-    const rk_optimizer *optimizer = rk_request_optimizer(request, t, &usual);
-    if (request->tables[t].frozen || !rk_optimizer_couples_rows(optimizer->kind)) return RK_OK;
+    const rk_optimizer *optimizer = rk_planner_request_table_optimizer(request, t, &usual);
+    if (request->tables[t].frozen || !rk_optimizer_needs_whole_rows(optimizer->kind)) return RK_OK;
     char message[96];
     snprintf(message, sizeof message, "the optimizer '%s' needs whole rows: no column sharding",
              rk_optimizer_name(optimizer->kind));
     return rk_error_hint(constraint_error(w, "sharding", message), "use row_wise, or another optimizer");
 }
 
-static rk_status check_pooling(const rk_planner_request *request, const constraint *w) {
+static rk_status check_owner_pooling(const rk_planner_request *request, const constraint *w) {
     if (w->pooling != RK_POOLING_ON) return RK_OK;
     if (w->sharding == RK_SHARD_REPLICATED)
         return constraint_error(w, "owner_pooling",
@@ -95,12 +95,12 @@ static rk_status check_pooling(const rk_planner_request *request, const constrai
         return constraint_error(
             w, "owner_pooling",
             "owner pooling needs all rows of a bag on one rank: use table_wise or column_wise");
-    const char *reason = rk_unpooled_reason(request->features, request->n_features, w->table);
+    const char *reason = rk_reason_against_owner_pooling(request->features, request->n_features, w->table);
     return reason ? constraint_error(w, "owner_pooling", reason) : RK_OK;
 }
 
 /* Rows of keys are in one place, and whole: which one it is depends on the batches so far. */
-static rk_status check_dynamic(const constraint *w) {
+static rk_status check_dynamic_table(const constraint *w) {
     const char *what = w->sharding == RK_SHARD_REPLICATED    ? "replicated"
                        : w->sharding == RK_SHARD_COLUMN_WISE ? "column_wise"
                        : w->sharding == RK_SHARD_GRID        ? "a grid"
@@ -118,15 +118,15 @@ static rk_status check_constraint(const rk_planner_request *request, const const
         return rk_error_hint(constraint_error(w, "ranks", "'ranks' needs a 'sharding'"),
                              "add sharding: table_wise, row_wise, column_wise or grid");
     RK_TRY(check_same_table(w, &request->tables[t]));
-    if (rk_request_dynamic(request, t)) RK_TRY(check_dynamic(w));
-    RK_TRY(check_ranks(request, w));
-    RK_TRY(check_slices(request, w, t));
-    RK_TRY(check_n_parts(request, w, t));
-    return check_pooling(request, w);
+    if (rk_planner_request_dynamic_config(request, t)) RK_TRY(check_dynamic_table(w));
+    RK_TRY(check_owner_ranks(request, w));
+    RK_TRY(check_column_slices(request, w, t));
+    RK_TRY(check_part_counts(request, w, t));
+    return check_owner_pooling(request, w);
 }
 
-rk_status rk_planner_constraints_find(const constraint *constraints, int32_t n_constraints,
-                                      const rk_table_config *tables, int32_t n_tables, int32_t *out) {
+rk_status rk_planner_constraints_match_tables(const constraint *constraints, int32_t n_constraints,
+                                              const rk_table_config *tables, int32_t n_tables, int32_t *out) {
     RK_AUTO(rk_name_index_release) rk_name_index names = {0};
     RK_TRY(rk_name_index_init(&names, tables, sizeof *tables, offsetof(rk_table_config, name), n_tables));
     for (int32_t t = 0; t < n_tables; t++) out[t] = -1;
@@ -140,8 +140,8 @@ rk_status rk_planner_constraints_find(const constraint *constraints, int32_t n_c
 }
 
 rk_status rk_planner_constraints_check(const rk_planner_request *request, int32_t *out) {
-    RK_TRY(rk_planner_constraints_find(request->constraints, request->n_constraints, request->tables,
-                                       request->n_tables, out));
+    RK_TRY(rk_planner_constraints_match_tables(request->constraints, request->n_constraints, request->tables,
+                                               request->n_tables, out));
     for (int32_t t = 0; t < request->n_tables; t++)
         if (out[t] >= 0) RK_TRY(check_constraint(request, &request->constraints[out[t]], t));
     for (int32_t t = 0; request->constraints_are_whole && t < request->n_tables; t++) {

@@ -8,28 +8,29 @@
 const char *const rk_sharding_names[RK_SHARD_COUNT] = {"auto",     "replicated",  "table_wise",
                                                        "row_wise", "column_wise", "grid"};
 
-int32_t rk_owner_count(const rk_roles *roles) {
+int32_t rk_roles_owner_count(const rk_roles *roles) {
     return roles->n_owners ? roles->n_owners : roles->n_trainers;
 }
 
-int32_t rk_owner_rank(const rk_roles *roles, int32_t number) {
+int32_t rk_roles_owner_rank(const rk_roles *roles, int32_t number) {
     return roles->n_owners ? roles->n_trainers + number : number;
 }
 
-bool rk_optimizer_couples_rows(rk_optimizer_kind kind) {
+bool rk_optimizer_needs_whole_rows(rk_optimizer_kind kind) {
     return kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || kind == RK_OPTIMIZER_ROWWISE_ADAM ||
            kind == RK_OPTIMIZER_LAMB || kind == RK_OPTIMIZER_LARS;
 }
 
-const rk_optimizer *rk_request_optimizer(const rk_planner_request *request, int32_t table,
-                                         rk_optimizer *usual) {
+const rk_optimizer *rk_planner_request_table_optimizer(const rk_planner_request *request, int32_t table,
+                                                       rk_optimizer *usual) {
     if (request->tables[table].optimizer) return request->tables[table].optimizer;
     if (request->optimizer) return request->optimizer;
     rk_optimizer_init(usual, RK_OPTIMIZER_ADAGRAD);
     return usual;
 }
 
-const char *rk_unpooled_reason(const rk_feature_config *features, int32_t n_features, const char *table) {
+const char *rk_reason_against_owner_pooling(const rk_feature_config *features, int32_t n_features,
+                                            const char *table) {
     for (int32_t f = 0; f < n_features; f++) {
         const rk_feature_config *feature = &features[f];
         if ((!feature->max_sequence_length && !feature->weighted) || !feature->table ||

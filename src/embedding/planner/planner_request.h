@@ -17,7 +17,8 @@ typedef enum rk_sharding {
 } rk_sharding;
 extern const char *const rk_sharding_names[RK_SHARD_COUNT]; /* "auto", "replicated", "table_wise", ... */
 /* Why owners cannot combine the bags of a table with such features (a sequence, weights), or NULL. */
-const char *rk_unpooled_reason(const rk_feature_config *features, int32_t n_features, const char *table);
+const char *rk_reason_against_owner_pooling(const rk_feature_config *features, int32_t n_features,
+                                            const char *table);
 rk_sharding rk_table_placement_sharding(const rk_table_placement *placement); /* what a placement is */
 
 typedef enum rk_pooling { RK_POOLING_AUTO, RK_POOLING_ON, RK_POOLING_OFF } rk_pooling;
@@ -64,19 +65,20 @@ typedef struct rk_planner_request {
 } rk_planner_request;
 
 /* NULL: the table is static. */
-static inline const rk_dynamic_config *rk_request_dynamic(const rk_planner_request *request, int32_t table) {
+static inline const rk_dynamic_config *rk_planner_request_dynamic_config(const rk_planner_request *request,
+                                                                         int32_t table) {
     return request->dynamic && request->dynamic[table].max_capacity ? &request->dynamic[table] : NULL;
 }
 /* All rows of a table, of a full one that is dynamic with its cold ones. */
-static inline int64_t rk_request_rows(const rk_planner_request *request, int32_t table) {
-    const rk_dynamic_config *dynamic = rk_request_dynamic(request, table);
+static inline int64_t rk_planner_request_table_rows(const rk_planner_request *request, int32_t table) {
+    const rk_dynamic_config *dynamic = rk_planner_request_dynamic_config(request, table);
     return request->tables[table].n_rows + (dynamic ? dynamic->n_cold : 0);
 }
-bool rk_optimizer_couples_rows(
+bool rk_optimizer_needs_whole_rows(
     rk_optimizer_kind kind); /* its step uses more of a row than the value that it changes */
-const rk_optimizer *rk_request_optimizer(const rk_planner_request *request, int32_t table,
-                                         rk_optimizer *usual);
-int32_t rk_owner_count(const rk_roles *roles);
-int32_t rk_owner_rank(const rk_roles *roles, int32_t owner); /* owner: 0 .. count-1 */
+const rk_optimizer *rk_planner_request_table_optimizer(const rk_planner_request *request, int32_t table,
+                                                       rk_optimizer *usual);
+int32_t rk_roles_owner_count(const rk_roles *roles);
+int32_t rk_roles_owner_rank(const rk_roles *roles, int32_t owner); /* owner: 0 .. count-1 */
 
 #endif

@@ -55,17 +55,17 @@ typedef struct choice {
     rk_table_placement *out;
 } choice;
 
-static rk_rank_capacity capacity_of(const rk_planner_request *request, int32_t rank) {
+static rk_rank_capacity capacity_of_rank(const rk_planner_request *request, int32_t rank) {
     return request->capacities ? request->capacities[rank] : usual_capacity;
 }
 
-static double seconds_on_owner(const owner *o, double wire_bytes, double memory_bytes) {
+static double estimate_owner_seconds(const owner *o, double wire_bytes, double memory_bytes) {
     return wire_bytes / o->capacity.network_speed + memory_bytes / o->capacity.memory_speed;
 }
 
 /* How full or busy an owner is beside the others; enough memory is one unit, so that what is held is even
  * where memory is not known. */
-static double memory_of_owner(const owner *o) {
+static double memory_capacity_of_owner(const owner *o) {
     return isinf(o->capacity.memory_bytes) ? 1 : fmax(o->capacity.memory_bytes, 1);
 }
 
@@ -74,11 +74,11 @@ static double relative_seconds(const choice *c, const owner *o) {
 }
 
 static double relative_load(const choice *c, const owner *o) {
-    double filled = c->fill > 0 ? o->bytes / memory_of_owner(o) / c->fill : 0;
+    double filled = c->fill > 0 ? o->bytes / memory_capacity_of_owner(o) / c->fill : 0;
     return fmax(relative_seconds(c, o), filled);
 }
 
-static double wire_bytes(const rk_table_traffic *traffic) {
+static double wire_bytes_of_traffic(const rk_table_traffic *traffic) {
     return traffic->id_bytes + traffic->row_bytes + traffic->gradient_bytes;
 }
 
@@ -93,9 +93,9 @@ typedef struct slice {
     double wire_bytes, memory_bytes;
 } slice;
 
-static slice slice_of_placement(const choice *c, int32_t t, const rk_table_placement *placement) {
-    rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
-    return (slice){placement, wire_bytes(&traffic) / placement->n_slices,
+static slice make_column_slice(const choice *c, int32_t t, const rk_table_placement *placement) {
+    rk_table_traffic traffic = rk_table_traffic_estimate(c->request, t, &c->candidates[t].load, placement);
+    return (slice){placement, wire_bytes_of_traffic(&traffic) / placement->n_slices,
                    (traffic.lookup_bytes + traffic.update_bytes) / placement->n_slices};
 }
 
@@ -104,11 +104,12 @@ static void assign_part(choice *c, int32_t t, const slice *s, int32_t number, in
     double share =
         p->n_parts > 1 ? rk_table_part_load_share(c->request, &c->candidates[t].load, part, p->n_parts) : 1;
     c->wire_bytes += share * s->wire_bytes;
-    o->seconds += seconds_on_owner(o, share * s->wire_bytes, share * s->memory_bytes);
-    o->bytes += rk_request_rows_bytes(c->request, t, rk_request_part_rows(c->request, t, part, p->n_parts)) /
+    o->seconds += estimate_owner_seconds(o, share * s->wire_bytes, share * s->memory_bytes);
+    o->bytes += rk_planner_request_bytes_of_rows(
+                    c->request, t, rk_planner_request_part_rows(c->request, t, part, p->n_parts)) /
                 p->n_slices;
     p->owners[(size_t)number * (size_t)p->n_parts + (size_t)part] =
-        rk_owner_rank(&c->request->roles, o->number);
+        rk_roles_owner_rank(&c->request->roles, o->number);
 }
 
 static owner *least_loaded_owner(const choice *c) {
@@ -145,8 +146,8 @@ static rk_status assign_parts(choice *c, int32_t t, const slice *s, int32_t numb
     return RK_OK;
 }
 
-static owner *owner_of(const choice *c, int64_t rank) {
-    return &c->owners[rank - rk_owner_rank(&c->request->roles, 0)];
+static owner *owner_at_rank(const choice *c, int64_t rank) {
+    return &c->owners[rank - rk_roles_owner_rank(&c->request->roles, 0)];
 }
 
 static int32_t slice_count_of(const choice *c, int32_t t) {
@@ -164,14 +165,16 @@ static int32_t part_count_of(const choice *c, int32_t t, int32_t n_slices) {
     if (table->sharding != RK_SHARD_ROW_WISE && table->sharding != RK_SHARD_GRID) return 1;
     if (table->constraint && table->constraint->n_ranks) return table->constraint->n_ranks / n_slices;
     int32_t n = c->n_dealt / n_slices;
-    if (n > rk_request_most_parts(c->request, t)) n = (int32_t)rk_request_most_parts(c->request, t);
+    if (n > rk_planner_request_max_parts(c->request, t))
+        n = (int32_t)rk_planner_request_max_parts(c->request, t);
     return n > 1 ? n : 1;
 }
 
 static bool wants_owner_pooling(const choice *c, int32_t t) {
     const candidate *table = &c->candidates[t];
-    if (rk_request_dynamic(c->request, t)) return false;
-    if (rk_unpooled_reason(c->request->features, c->request->n_features, c->request->tables[t].name))
+    if (rk_planner_request_dynamic_config(c->request, t)) return false;
+    if (rk_reason_against_owner_pooling(c->request->features, c->request->n_features,
+                                        c->request->tables[t].name))
         return false;
     if (table->constraint && table->constraint->pooling != RK_POOLING_AUTO)
         return table->constraint->pooling == RK_POOLING_ON;
@@ -186,12 +189,12 @@ static bool choose_owner_pooling(const choice *c, int32_t t, const rk_table_plac
     if (table->constraint && table->constraint->pooling == RK_POOLING_ON) return true;
     rk_table_placement with = *placement;
     with.owner_pooling = true;
-    rk_table_traffic a = rk_table_traffic_of(c->request, t, &table->load, &with),
-                     b = rk_table_traffic_of(c->request, t, &table->load, placement);
-    return wire_bytes(&a) < wire_bytes(&b);
+    rk_table_traffic a = rk_table_traffic_estimate(c->request, t, &table->load, &with),
+                     b = rk_table_traffic_estimate(c->request, t, &table->load, placement);
+    return wire_bytes_of_traffic(&a) < wire_bytes_of_traffic(&b);
 }
 
-static rk_status place_table(choice *c, int32_t t) {
+static rk_status place_table_on_owners(choice *c, int32_t t) {
     const candidate *table = &c->candidates[t];
     rk_table_placement *placement = &c->out[t];
     rk_table_placement_release(placement);
@@ -200,12 +203,12 @@ static rk_status place_table(choice *c, int32_t t) {
     placement->replicated = table->sharding == RK_SHARD_REPLICATED;
     if (placement->replicated) return RK_OK;
     placement->owner_pooling = choose_owner_pooling(c, t, placement);
-    slice s = slice_of_placement(c, t, placement);
+    slice s = make_column_slice(c, t, placement);
     for (int32_t number = 0; number < placement->n_slices; number++) {
         if (table->constraint && table->constraint->n_ranks)
             for (int32_t p = 0; p < placement->n_parts; p++)
                 assign_part(c, t, &s, number, p,
-                            owner_of(c, table->constraint->ranks[number * placement->n_parts + p]));
+                            owner_at_rank(c, table->constraint->ranks[number * placement->n_parts + p]));
         else if (placement->n_parts > 1)
             RK_TRY(assign_parts(c, t, &s, number));
         else
@@ -214,7 +217,7 @@ static rk_status place_table(choice *c, int32_t t) {
     return RK_OK;
 }
 
-static void empty_owners(choice *c) {
+static void reset_owner_loads(choice *c) {
     c->wire_bytes = 0;
     for (int32_t i = 0; i < c->n_owners; i++) c->owners[i].seconds = c->owners[i].bytes = 0;
 }
@@ -222,7 +225,7 @@ static void empty_owners(choice *c) {
 /* What has its ranks or is cut for all first, then whole tables, the largest first, to whom has least. */
 static rk_status place_all_tables(choice *c, double largest_whole) {
     int32_t n_tables = c->request->n_tables;
-    empty_owners(c);
+    reset_owner_loads(c);
     for (int whole = 0; whole < 2; whole++)
         for (int32_t i = 0; i < n_tables; i++) {
             int32_t t = c->by_size[i];
@@ -234,7 +237,7 @@ static rk_status place_all_tables(choice *c, double largest_whole) {
                                                                                    : table->cut;
             bool last =
                 table->sharding == RK_SHARD_TABLE_WISE && !(table->constraint && table->constraint->n_ranks);
-            rk_status status = last == (whole == 1) ? place_table(c, t) : RK_OK;
+            rk_status status = last == (whole == 1) ? place_table_on_owners(c, t) : RK_OK;
             if (automatic) table->sharding = RK_SHARD_AUTO;
             RK_TRY(status);
         }
@@ -257,23 +260,24 @@ typedef enum measure { BY_SPEED, BY_MEMORY, BY_WHAT_IS_LEFT, MEASURES } measure;
 
 static double weight_of_owner(const choice *c, const owner *o, measure by) {
     if (by == BY_WHAT_IS_LEFT) return fmax(1 - relative_load(c, o), 0);
-    return by == BY_MEMORY ? memory_of_owner(o) : 1 / seconds_on_owner(o, 1, 10);
+    return by == BY_MEMORY ? memory_capacity_of_owner(o) : 1 / estimate_owner_seconds(o, 1, 10);
 }
 
 /* What owners have by hand, before anything is dealt out. */
-static rk_status add_manual_loads(choice *c) {
-    empty_owners(c);
+static rk_status add_constrained_loads(choice *c) {
+    reset_owner_loads(c);
     for (int32_t t = 0; t < c->request->n_tables; t++)
-        if (c->candidates[t].constraint && c->candidates[t].constraint->n_ranks) RK_TRY(place_table(c, t));
+        if (c->candidates[t].constraint && c->candidates[t].constraint->n_ranks)
+            RK_TRY(place_table_on_owners(c, t));
     return RK_OK;
 }
 
 /* Owners of the same power take one part each; of others each takes parts in proportion, which may be none
  * only where it has its share already. */
-static rk_status set_part_order(choice *c, measure by) {
+static rk_status divide_parts_among_owners(choice *c, measure by) {
     double total = 0;
     bool alike = true;
-    if (by == BY_WHAT_IS_LEFT) RK_TRY(add_manual_loads(c));
+    if (by == BY_WHAT_IS_LEFT) RK_TRY(add_constrained_loads(c));
     for (int32_t i = 0; i < c->n_owners; i++) {
         total += weight_of_owner(c, &c->owners[i], by);
         if (fabs(weight_of_owner(c, &c->owners[i], by) - weight_of_owner(c, &c->owners[0], by)) >
@@ -299,8 +303,8 @@ typedef struct trial {
 } trial;
 
 /* Tables stay whole where owners are even without cutting them; if not, ever smaller ones are cut. */
-static rk_status try_table_splits(choice *c, measure by, trial *best) {
-    RK_TRY(set_part_order(c, by));
+static rk_status try_splitting_tables(choice *c, measure by, trial *best) {
+    RK_TRY(divide_parts_among_owners(c, by));
     for (double whole = 0.5; best->uneven > balanced; whole = whole > 0.01 ? whole / 2 : 0) {
         RK_TRY(place_all_tables(c, whole));
         double uneven = compute_imbalance(c);
@@ -315,10 +319,10 @@ static rk_status balance_owners(choice *c) {
     for (int by_rows = 0; by_rows < 2; by_rows++) {
         c->by_rows = by_rows;
         for (measure by = BY_SPEED; by < MEASURES && best.uneven > balanced; by++)
-            RK_TRY(try_table_splits(c, by, &best));
+            RK_TRY(try_splitting_tables(c, by, &best));
     }
     c->by_rows = best.by_rows;
-    RK_TRY(set_part_order(c, best.by));
+    RK_TRY(divide_parts_among_owners(c, best.by));
     return place_all_tables(c, best.whole);
 }
 
@@ -326,23 +330,26 @@ static rk_sharding sharding_of_constraint(const rk_planner_request *request, int
                                           const rk_planner_constraint *constraint) {
     if (constraint && constraint->sharding != RK_SHARD_AUTO) return constraint->sharding;
     if (constraint && constraint->pooling == RK_POOLING_ON) return RK_SHARD_TABLE_WISE;
-    bool is_small = request->tables[t].n_rows < request->replicate_below && !rk_request_dynamic(request, t);
+    bool is_small = request->tables[t].n_rows < request->replicate_below &&
+                    !rk_planner_request_dynamic_config(request, t);
     return is_small ? RK_SHARD_REPLICATED : RK_SHARD_AUTO;
 }
 
 /* The time of each of the table's owners, or of the trainers if that is longer. */
-static double seconds_of_table(const choice *c, int32_t t, const rk_table_placement *placement) {
-    rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &c->candidates[t].load, placement);
-    double bytes = wire_bytes(&traffic),
-           owners = seconds_on_owner(&c->owners[0], bytes, traffic.lookup_bytes + traffic.update_bytes) /
-                    (placement->n_slices * placement->n_parts);
+static double estimate_table_seconds(const choice *c, int32_t t, const rk_table_placement *placement) {
+    rk_table_traffic traffic = rk_table_traffic_estimate(c->request, t, &c->candidates[t].load, placement);
+    double bytes = wire_bytes_of_traffic(&traffic),
+           owners =
+               estimate_owner_seconds(&c->owners[0], bytes, traffic.lookup_bytes + traffic.update_bytes) /
+               (placement->n_slices * placement->n_parts);
     return fmax(owners, bytes / c->trainers_speed);
 }
 
-static int32_t max_slices(choice *c, int32_t t) {
+static int32_t max_column_slices(choice *c, int32_t t) {
     rk_optimizer usual;
-    bool couples = !c->request->tables[t].frozen &&
-                   rk_optimizer_couples_rows(rk_request_optimizer(c->request, t, &usual)->kind);
+    bool couples =
+        !c->request->tables[t].frozen &&
+        rk_optimizer_needs_whole_rows(rk_planner_request_table_optimizer(c->request, t, &usual)->kind);
     c->candidates[t].sharding = couples ? RK_SHARD_TABLE_WISE : RK_SHARD_COLUMN_WISE;
     int32_t n = slice_count_of(c, t);
     c->candidates[t].sharding = RK_SHARD_AUTO;
@@ -351,16 +358,16 @@ static int32_t max_slices(choice *c, int32_t t) {
 
 /* Owners combine the bags of a whole table, or of its slices, each of which is sent all ids; by rows, more
  * rows than bags may travel. No owner is to hold more of a table than its share of all. */
-static rk_sharding choose_split(choice *c, int32_t t, double bytes_of_owner) {
-    int64_t most_parts = rk_request_most_parts(c->request, t);
+static rk_sharding choose_sharding(choice *c, int32_t t, double bytes_of_owner) {
+    int64_t most_parts = rk_planner_request_max_parts(c->request, t);
     int32_t n_parts = c->n_owners < most_parts ? c->n_owners : (int32_t)most_parts;
     rk_sharding best = RK_SHARD_ROW_WISE;
-    double least = seconds_of_table(c, t, &(rk_table_placement){.n_slices = 1, .n_parts = n_parts});
-    for (int32_t most = max_slices(c, t), n = 1;; n = most) {
+    double least = estimate_table_seconds(c, t, &(rk_table_placement){.n_slices = 1, .n_parts = n_parts});
+    for (int32_t most = max_column_slices(c, t), n = 1;; n = most) {
         rk_table_placement placement = {.n_slices = n, .n_parts = 1};
         placement.owner_pooling = choose_owner_pooling(c, t, &placement);
         double seconds = placement.owner_pooling && c->candidates[t].bytes <= n * bytes_of_owner
-                             ? seconds_of_table(c, t, &placement)
+                             ? estimate_table_seconds(c, t, &placement)
                              : INFINITY;
         if (seconds < least) {
             least = seconds;
@@ -376,24 +383,25 @@ static void fill_candidate(choice *c, int32_t t, const rk_planner_constraint *co
     candidate *table = &c->candidates[t];
     table->constraint = constraint;
     table->sharding = sharding_of_constraint(request, t, constraint);
-    table->load = request->loads ? request->loads[t]
-                                 : rk_table_statistics_assume(
-                                       config->n_rows,
-                                       rk_assumed_ids(config->name, request->features, request->n_features),
-                                       request->batch_size, request->roles.n_trainers);
-    table->bytes = rk_request_rows_bytes(request, t, rk_request_rows(request, t));
+    table->load = request->loads
+                      ? request->loads[t]
+                      : rk_table_statistics_assume(
+                            config->n_rows,
+                            rk_assumed_ids_per_sample(config->name, request->features, request->n_features),
+                            request->batch_size, request->roles.n_trainers);
+    table->bytes = rk_planner_request_bytes_of_rows(request, t, rk_planner_request_table_rows(request, t));
 }
 
 /* As owners will combine its bags, if they can. */
-static void fill_traffic(choice *c, int32_t t, double bytes_of_owner) {
+static void estimate_candidate_traffic(choice *c, int32_t t, double bytes_of_owner) {
     candidate *table = &c->candidates[t];
-    if (table->sharding == RK_SHARD_AUTO) table->cut = choose_split(c, t, bytes_of_owner);
+    if (table->sharding == RK_SHARD_AUTO) table->cut = choose_sharding(c, t, bytes_of_owner);
     rk_sharding cut = table->sharding == RK_SHARD_AUTO ? table->cut : table->sharding;
     rk_table_placement whole = {.n_slices = 1, .n_parts = 1};
     whole.owner_pooling =
         (cut == RK_SHARD_TABLE_WISE || cut == RK_SHARD_COLUMN_WISE) && choose_owner_pooling(c, t, &whole);
-    rk_table_traffic traffic = rk_table_traffic_of(c->request, t, &table->load, &whole);
-    table->wire_bytes = wire_bytes(&traffic);
+    rk_table_traffic traffic = rk_table_traffic_estimate(c->request, t, &table->load, &whole);
+    table->wire_bytes = wire_bytes_of_traffic(&traffic);
     table->memory_bytes = traffic.lookup_bytes + traffic.update_bytes;
 }
 
@@ -407,13 +415,13 @@ static void fill_candidates(choice *c, const int32_t *constraint_of) {
     for (int32_t t = 0; t < request->n_tables; t++) {
         const candidate *table = &c->candidates[t];
         if (table->sharding == RK_SHARD_REPLICATED) continue;
-        fill_traffic(c, t, bytes / c->n_owners);
+        estimate_candidate_traffic(c, t, bytes / c->n_owners);
         wire += table->wire_bytes;
         memory += table->memory_bytes;
     }
     for (int32_t i = 0; i < c->n_owners; i++) {
-        memory_there += memory_of_owner(&c->owners[i]);
-        if (wire + memory > 0) speed += 1 / seconds_on_owner(&c->owners[i], wire, memory);
+        memory_there += memory_capacity_of_owner(&c->owners[i]);
+        if (wire + memory > 0) speed += 1 / estimate_owner_seconds(&c->owners[i], wire, memory);
     }
     c->mean_seconds = speed > 0 ? 1 / speed : 0;
     c->fill = bytes / memory_there;
@@ -426,7 +434,7 @@ static void fill_candidates(choice *c, const int32_t *constraint_of) {
     }
 }
 
-static rk_status sort_by_size(choice *c) {
+static rk_status sort_tables_by_size(choice *c) {
     RK_AUTOFREE ranked *sizes = NULL;
     RK_TRY(rk_alloc((size_t)c->request->n_tables, sizeof *sizes, &sizes));
     for (int32_t t = 0; t < c->request->n_tables; t++) sizes[t] = (ranked){c->candidates[t].size, t};
@@ -445,12 +453,12 @@ static rk_status choose_plan(choice *c) {
                         RK_ARRAY((size_t)request->n_tables, c->candidates),
                         RK_ARRAY((size_t)request->n_tables, c->by_size)));
     for (int32_t i = 0; i < c->n_owners; i++)
-        c->owners[i] =
-            (owner){.number = i, .capacity = capacity_of(request, rk_owner_rank(&request->roles, i))};
+        c->owners[i] = (owner){
+            .number = i, .capacity = capacity_of_rank(request, rk_roles_owner_rank(&request->roles, i))};
     for (int32_t r = 0; r < request->roles.n_trainers; r++)
-        c->trainers_speed += capacity_of(request, r).network_speed;
+        c->trainers_speed += capacity_of_rank(request, r).network_speed;
     fill_candidates(c, constraint_of);
-    RK_TRY(sort_by_size(c));
+    RK_TRY(sort_tables_by_size(c));
     return balance_owners(c);
 }
 
@@ -461,7 +469,7 @@ rk_status rk_sharding_plan_choose(const rk_planner_request *request, rk_table_pl
     RK_FAIL_IF(request->n_tables < 0 || request->batch_size < 1, RK_INVALID_ARGUMENT,
                "a plan for %d tables and a batch size of %lld; at least 0 and 1 are needed",
                request->n_tables, (long long)request->batch_size);
-    choice c = {.request = request, .n_owners = rk_owner_count(&request->roles)};
+    choice c = {.request = request, .n_owners = rk_roles_owner_count(&request->roles)};
     rk_status status = rk_alloc((size_t)request->n_tables, sizeof *c.out, &c.out);
     if (status == RK_OK) status = choose_plan(&c);
     if (status == RK_OK && request->n_tables) memcpy(out, c.out, (size_t)request->n_tables * sizeof *out);

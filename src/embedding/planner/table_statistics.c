@@ -34,7 +34,7 @@ rk_table_statistics rk_table_statistics_assume(int64_t n_rows, double ids, int64
         .local_rows = rk_zipf_expected_distinct(n_rows, RK_ASSUMED_EXPONENT, n / n_trainers)};
 }
 
-double rk_assumed_ids(const char *table, const rk_feature_config *features, int32_t n_features) {
+double rk_assumed_ids_per_sample(const char *table, const rk_feature_config *features, int32_t n_features) {
     double ids = 0;
     for (int32_t f = 0; f < n_features; f++)
         if (strcmp(features[f].table, table) == 0)

@@ -31,6 +31,6 @@ double rk_zipf_expected_distinct(int64_t n_rows, double exponent, double n_ids);
 rk_table_statistics rk_table_statistics_assume(int64_t n_rows, double ids, int64_t batch_size,
                                                int32_t n_trainers);
 /* One id a sample of each feature of the table, max_sequence_length of a sequence. */
-double rk_assumed_ids(const char *table, const rk_feature_config *features, int32_t n_features);
+double rk_assumed_ids_per_sample(const char *table, const rk_feature_config *features, int32_t n_features);
 
 #endif

@@ -22,7 +22,7 @@ struct rk_redis {
     rk_redis_node *nodes[MAX_NODES]; /* [n_nodes]; the first is the one that the URL names; an exchange that
                                       * goes through them may add some */
     size_t n_nodes;
-    rk_redis_addresses *known;
+    rk_redis_address_cache *known;
     bool is_cluster, knows_slots;
     rk_slot_map slots;
     /* of the commands under way: */
@@ -32,7 +32,7 @@ struct rk_redis {
     size_t n_pending, n_later, pending_capacity, later_capacity, asked_capacity;
 };
 
-static rk_status find_node(rk_redis *r, const char *host, size_t host_bytes, int port, int32_t *out) {
+static rk_status find_or_add_node(rk_redis *r, const char *host, size_t host_bytes, int port, int32_t *out) {
     for (size_t i = 0; i < r->n_nodes; i++)
         if (r->nodes[i]->port == port && strlen(r->nodes[i]->host) == host_bytes &&
             memcmp(r->nodes[i]->host, host, host_bytes) == 0) {
@@ -60,12 +60,12 @@ static void free_node(rk_redis_node *node) {
     rk_free(node);
 }
 
-rk_status rk_redis_create(const rk_redis_url *url, rk_redis_addresses *known, rk_redis **out) {
+rk_status rk_redis_create(const rk_redis_url *url, rk_redis_address_cache *known, rk_redis **out) {
     rk_redis *r;
     int32_t first;
     RK_TRY(rk_alloc(1, sizeof *r, &r));
     r->known = known;
-    rk_status status = find_node(r, url->host, strlen(url->host), url->port, &first);
+    rk_status status = find_or_add_node(r, url->host, strlen(url->host), url->port, &first);
     if (status == RK_OK)
         *out = r;
     else
@@ -95,13 +95,14 @@ static rk_status read_slot_range(rk_redis *r, const rk_redis_node *from, const r
     bool named = name->type == REDIS_REPLY_STRING && name->len > 0; /* else: the one that was asked */
     long long port = master->element[1]->integer;
     int32_t node;
-    RK_TRY(find_node(r, named ? name->str : from->host, named ? (size_t)name->len : strlen(from->host),
-                     port > 0 && port < 65536 ? (int)port : 0, &node));
-    rk_slot_map_set(&r->slots, line->element[0]->integer, line->element[1]->integer, node);
+    RK_TRY(find_or_add_node(r, named ? name->str : from->host, named ? (size_t)name->len : strlen(from->host),
+                            port > 0 && port < 65536 ? (int)port : 0, &node));
+    rk_redis_slot_map_set_range(&r->slots, line->element[0]->integer, line->element[1]->integer, node);
     return RK_OK;
 }
 
-static rk_status read_slots(void *context, rk_redis_node *node, size_t number, const redisReply *reply) {
+static rk_status read_cluster_slots(void *context, rk_redis_node *node, size_t number,
+                                    const redisReply *reply) {
     rk_redis *r = context;
     (void)number;
     r->is_cluster = reply->type == REDIS_REPLY_ARRAY;
@@ -111,13 +112,13 @@ static rk_status read_slots(void *context, rk_redis_node *node, size_t number, c
     }
     RK_FAIL_IF(!r->is_cluster, RK_UNAVAILABLE, "Redis at %s:%d: %s", node->host, node->port,
                reply->type == REDIS_REPLY_ERROR ? reply->str : "it does not say its slots");
-    rk_slot_map_clear(&r->slots);
+    rk_redis_slot_map_clear(&r->slots);
     for (size_t i = 0; i < reply->elements; i++) RK_TRY(read_slot_range(r, node, reply->element[i]));
     r->knows_slots = true;
     return RK_OK;
 }
 
-static bool has_slots(const rk_redis *r, size_t node) {
+static bool node_has_slots(const rk_redis *r, size_t node) {
     if (!r->is_cluster) return node == 0;
     for (int32_t s = 0; s < RK_REDIS_SLOTS; s++)
         if (r->slots.nodes[s] == (int32_t)node) return true;
@@ -126,11 +127,11 @@ static bool has_slots(const rk_redis *r, size_t node) {
 
 /* A failover leaves a node behind: what no longer has slots goes, but for the one that the URL names.
  * Commands that a slot on its way had sent elsewhere ask anew. */
-static void drop_nodes(rk_redis *r) {
+static void drop_nodes_without_slots(rk_redis *r) {
     size_t n = 1;
     for (size_t i = 0; i < r->n_pending; i++) r->asked[r->pending[i]] = -1;
     for (size_t i = 1; i < r->n_nodes; i++) {
-        if (!has_slots(r, i)) {
+        if (!node_has_slots(r, i)) {
             free_node(r->nodes[i]);
             continue;
         }
@@ -142,7 +143,7 @@ static void drop_nodes(rk_redis *r) {
 }
 
 /* Asks the nodes for their slots, one after another, until one says. */
-static rk_status fetch_slots(rk_redis *r, const rk_redis_wait *wait) {
+static rk_status fetch_cluster_slots(rk_redis *r, const rk_redis_wait *wait) {
     static const rk_span words[] = {{"CLUSTER", 7}, {"SLOTS", 5}};
     rk_status status = RK_OK;
     size_t n_nodes = r->n_nodes;
@@ -151,18 +152,18 @@ static rk_status fetch_slots(rk_redis *r, const rk_redis_wait *wait) {
         double now = rk_clock_seconds(), share = (wait->until - now) / (double)(n_nodes - i);
         const rk_redis_wait one = {now + share, wait->cancel};
         node->failed = false;
-        status = rk_redis_node_queue(node, 2, words, 0);
-        if (status == RK_OK) status = rk_redis_exchange(&node, 1, &one, read_slots, r);
+        status = rk_redis_node_queue_command(node, 2, words, 0);
+        if (status == RK_OK) status = rk_redis_nodes_exchange_commands(&node, 1, &one, read_cluster_slots, r);
         if (status == RK_OK && node->failed) status = node_error(node);
         if (node->n_queued) rk_redis_node_close(node);
         if (status != RK_OK && status != RK_UNAVAILABLE) return status;
     }
     if (!r->knows_slots) return status;
-    drop_nodes(r);
+    drop_nodes_without_slots(r);
     return RK_OK;
 }
 
-static rk_status format_key(const rk_redis_command *c, char out[MAX_KEY_BYTES], rk_span *key) {
+static rk_status format_redis_key(const rk_redis_command *c, char out[MAX_KEY_BYTES], rk_span *key) {
     int n = c->number < 0 ? snprintf(out, MAX_KEY_BYTES, "%s", c->key)
                           : snprintf(out, MAX_KEY_BYTES, "%s%lld", c->key, (long long)c->number);
     RK_FAIL_IF(n < 0 || n >= MAX_KEY_BYTES, RK_INVALID_ARGUMENT, "the key '%.100s...' is too long for Redis",
@@ -181,18 +182,19 @@ static rk_status queue_command(rk_redis *r, size_t number) {
     char text[MAX_KEY_BYTES], first[32], last[32];
     rk_span words[4] = {verbs[c->verb]};
     int n_words = 2;
-    RK_TRY(format_key(c, text, &words[1]));
+    RK_TRY(format_redis_key(c, text, &words[1]));
     if (c->verb == RK_REDIS_SET) words[n_words++] = (rk_span){c->data, (size_t)c->n_bytes};
     if (c->verb == RK_REDIS_GET_RANGE) {
         words[n_words++] = format_number(c->first, first);
         words[n_words++] = format_number(c->first + c->n_bytes - 1, last);
     }
     int32_t node = r->asked[number];
-    if (node >= 0) RK_TRY(rk_redis_node_queue(r->nodes[node], 1, &asking, RK_REDIS_OWN_COMMAND));
-    if (node < 0) node = r->is_cluster ? r->slots.nodes[rk_redis_slot(words[1].data, words[1].n_bytes)] : 0;
+    if (node >= 0) RK_TRY(rk_redis_node_queue_command(r->nodes[node], 1, &asking, RK_REDIS_OWN_COMMAND));
+    if (node < 0)
+        node = r->is_cluster ? r->slots.nodes[rk_redis_slot_of_key(words[1].data, words[1].n_bytes)] : 0;
     RK_FAIL_IF(node < 0, RK_UNAVAILABLE, "no node of the Redis cluster has the slot of key '%s'", text);
     r->asked[number] = -1;
-    return rk_redis_node_queue(r->nodes[node], n_words, words, number);
+    return rk_redis_node_queue_command(r->nodes[node], n_words, words, number);
 }
 
 static rk_status follow_redirect(rk_redis *r, const rk_redis_node *from, size_t number, const char *error) {
@@ -201,8 +203,8 @@ static rk_status follow_redirect(rk_redis *r, const rk_redis_node *from, size_t 
     const char *colon = slot >= 0 && r->is_cluster ? strrchr(address, ':') : NULL;
     RK_FAIL_IF(!colon, RK_UNAVAILABLE, "Redis at %s:%d: %s", from->host, from->port, error);
     bool named = colon > address;
-    RK_TRY(find_node(r, named ? address : from->host, named ? (size_t)(colon - address) : strlen(from->host),
-                     atoi(colon + 1), &node));
+    RK_TRY(find_or_add_node(r, named ? address : from->host,
+                            named ? (size_t)(colon - address) : strlen(from->host), atoi(colon + 1), &node));
     if (error[0] == 'A')
         r->asked[number] = node;
     else
@@ -211,7 +213,7 @@ static rk_status follow_redirect(rk_redis *r, const rk_redis_node *from, size_t 
     return RK_OK;
 }
 
-static rk_status store_value(const rk_redis_command *c, const redisReply *reply) {
+static rk_status store_reply_value(const rk_redis_command *c, const redisReply *reply) {
     bool is_text = reply->type == REDIS_REPLY_STRING;
     if (c->verb == RK_REDIS_SET) return RK_OK;
     if (c->verb == RK_REDIS_GET) {
@@ -231,7 +233,7 @@ static rk_status store_value(const rk_redis_command *c, const redisReply *reply)
 static rk_status handle_reply(void *context, rk_redis_node *node, size_t number, const redisReply *reply) {
     rk_redis *r = context;
     if (reply->type == REDIS_REPLY_ERROR) return follow_redirect(r, node, number, reply->str);
-    return store_value(&r->commands[number], reply);
+    return store_reply_value(&r->commands[number], reply);
 }
 
 /* What a lost node did not answer is for the next round. A connection that had been idle may just have been
@@ -248,11 +250,12 @@ static rk_status requeue_unanswered(rk_redis *r, rk_redis_node *node, int *n_los
 }
 
 static rk_status run_round_trip(rk_redis *r, const rk_redis_wait *wait, int *n_lost) {
-    rk_status status = r->knows_slots ? RK_OK : fetch_slots(r, wait);
+    rk_status status = r->knows_slots ? RK_OK : fetch_cluster_slots(r, wait);
     r->n_later = 0;
     for (size_t i = 0; i < r->n_nodes; i++) r->nodes[i]->failed = false;
     for (size_t i = 0; status == RK_OK && i < r->n_pending; i++) status = queue_command(r, r->pending[i]);
-    if (status == RK_OK) status = rk_redis_exchange(r->nodes, r->n_nodes, wait, handle_reply, r);
+    if (status == RK_OK)
+        status = rk_redis_nodes_exchange_commands(r->nodes, r->n_nodes, wait, handle_reply, r);
     for (size_t i = 0; i < r->n_nodes; i++) {
         if (status != RK_OK && r->nodes[i]->n_queued) rk_redis_node_close(r->nodes[i]);
         if (status == RK_OK && r->nodes[i]->failed) status = requeue_unanswered(r, r->nodes[i], n_lost);
@@ -279,13 +282,13 @@ static rk_status run_commands(rk_redis *r, size_t n, const rk_redis_wait *wait) 
     return RK_OK;
 }
 
-static rk_redis_wait make_wait(const rk_redis_limits *limits) {
+static rk_redis_wait make_deadline(const rk_redis_limits *limits) {
     return (rk_redis_wait){rk_clock_seconds() + limits->timeout, limits->cancel};
 }
 
-rk_status rk_redis_run(rk_redis *r, const rk_redis_command *commands, size_t n,
-                       const rk_redis_limits *limits) {
-    const rk_redis_wait wait = make_wait(limits);
+rk_status rk_redis_run_commands(rk_redis *r, const rk_redis_command *commands, size_t n,
+                                const rk_redis_limits *limits) {
+    const rk_redis_wait wait = make_deadline(limits);
     for (size_t done = 0, some; done < n; done += some) {
         int64_t n_bytes = 0;
         for (some = 0; done + some < n && some < ONCE && n_bytes < ONCE_BYTES; some++)
@@ -307,19 +310,20 @@ static rk_status queue_pings(rk_redis *r) {
     static const rk_span ping = {"PING", 4};
     for (size_t i = 0; i < r->n_nodes; i++) {
         r->nodes[i]->failed = false;
-        if (has_slots(r, i)) RK_TRY(rk_redis_node_queue(r->nodes[i], 1, &ping, 0));
+        if (node_has_slots(r, i)) RK_TRY(rk_redis_node_queue_command(r->nodes[i], 1, &ping, 0));
     }
     return RK_OK;
 }
 
 rk_status rk_redis_ping(rk_redis *r, const rk_redis_limits *limits) {
-    const rk_redis_wait wait = make_wait(limits);
+    const rk_redis_wait wait = make_deadline(limits);
     r->knows_slots = false;
-    RK_TRY(fetch_slots(r, &wait));
+    RK_TRY(fetch_cluster_slots(r, &wait));
     for (int32_t s = 0; r->is_cluster && s < RK_REDIS_SLOTS; s++)
         RK_FAIL_IF(r->slots.nodes[s] < 0, RK_UNAVAILABLE, "no node of the Redis cluster has slot %d", (int)s);
     rk_status status = queue_pings(r);
-    if (status == RK_OK) status = rk_redis_exchange(r->nodes, r->n_nodes, &wait, handle_pong, r);
+    if (status == RK_OK)
+        status = rk_redis_nodes_exchange_commands(r->nodes, r->n_nodes, &wait, handle_pong, r);
     for (size_t i = 0; i < r->n_nodes; i++) {
         if (status == RK_OK && r->nodes[i]->failed) status = node_error(r->nodes[i]);
         if (r->nodes[i]->n_queued) rk_redis_node_close(r->nodes[i]);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-#include "embedding/redis/redis_addresses.h"
+#include "embedding/redis/redis_address_cache.h"
 
 /* "redis://HOST[:PORT]/PREFIX": keys begin with the prefix and a colon. */
 typedef struct rk_redis_url {
@@ -36,13 +36,13 @@ typedef struct rk_redis_limits {
 typedef struct rk_redis rk_redis;
 /* Connects when it is first used. known: addresses of hosts, which outlive it. RK_UNSUPPORTED: a build
  * without hiredis. */
-rk_status rk_redis_create(const rk_redis_url *url, rk_redis_addresses *known, rk_redis **out);
+rk_status rk_redis_create(const rk_redis_url *url, rk_redis_address_cache *known, rk_redis **out);
 void rk_redis_free(rk_redis *redis);
 /* All of them, within the limits, in any order: they may be sent twice where a node was lost, or slots
  * have moved. Errors: RK_UNAVAILABLE, where a node cannot be reached, does not answer in time or refuses, or
  * a range is shorter than n_bytes. */
-rk_status rk_redis_run(rk_redis *redis, const rk_redis_command *commands, size_t n,
-                       const rk_redis_limits *limits);
+rk_status rk_redis_run_commands(rk_redis *redis, const rk_redis_command *commands, size_t n,
+                                const rk_redis_limits *limits);
 /* Whether all nodes that have keys answer. */
 rk_status rk_redis_ping(rk_redis *redis, const rk_redis_limits *limits);
 

@@ -1,7 +1,7 @@
 /* A build without hiredis. */
 #include "embedding/redis/redis_client.h"
 
-rk_status rk_redis_create(const rk_redis_url *url, rk_redis_addresses *known, rk_redis **out) {
+rk_status rk_redis_create(const rk_redis_url *url, rk_redis_address_cache *known, rk_redis **out) {
     (void)url, (void)known, (void)out;
     return rk_error(RK_UNSUPPORTED,
                     "this build does not know Redis\nhint: install libhiredis-dev and build Reckon again");
@@ -11,8 +11,8 @@ void rk_redis_free(rk_redis *redis) {
     (void)redis;
 }
 
-rk_status rk_redis_run(rk_redis *redis, const rk_redis_command *commands, size_t n,
-                       const rk_redis_limits *limits) {
+rk_status rk_redis_run_commands(rk_redis *redis, const rk_redis_command *commands, size_t n,
+                                const rk_redis_limits *limits) {
     (void)redis, (void)commands, (void)n, (void)limits;
     return rk_error(RK_UNSUPPORTED, "this build does not know Redis");
 }

@@ -48,7 +48,7 @@ void rk_redis_node_release(rk_redis_node *node) {
     *node = (rk_redis_node){0};
 }
 
-static void fail_node(rk_redis_node *node, const char *reason) {
+static void mark_node_failed(rk_redis_node *node, const char *reason) {
     if (!node->failed) snprintf(node->reason, sizeof node->reason, "%s", reason);
     node->failed = true;
     if (!node->connected)
@@ -83,7 +83,7 @@ static rk_status authenticate(rk_redis_node *node) {
 }
 
 /* A socket whose connection is made, or under way. */
-static int connect_to(const rk_redis_address *address) {
+static int start_connecting(const rk_redis_address *address) {
     int one = 1, fd = socket(address->bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -97,10 +97,11 @@ static int connect_to(const rk_redis_address *address) {
 }
 
 /* To the next address of its host, where there is one; what is to be sent stays. */
-static bool connect_next(rk_redis_node *node) {
+static bool connect_to_next_address(rk_redis_node *node) {
     close_descriptor(node);
     while (node->descriptor < 0 && node->n_tried < node->n_addresses)
-        node->descriptor = connect_to(&node->addresses[(node->first + node->n_tried++) % node->n_addresses]);
+        node->descriptor =
+            start_connecting(&node->addresses[(node->first + node->n_tried++) % node->n_addresses]);
     return node->descriptor >= 0;
 }
 
@@ -109,14 +110,14 @@ static rk_status open_connection(rk_redis_node *node) {
     node->descriptor = -1;
     node->n_tried = 0;
     rk_status status =
-        rk_redis_addresses_get(node->known, node->host, node->port, node->addresses, &node->n_addresses);
+        rk_redis_address_cache_get(node->known, node->host, node->port, node->addresses, &node->n_addresses);
     if (status == RK_UNAVAILABLE) {
-        fail_node(node, rk_last_error());
+        mark_node_failed(node, rk_last_error());
         return RK_OK;
     }
     RK_TRY(status);
-    if (!connect_next(node)) {
-        fail_node(node, strerror(errno));
+    if (!connect_to_next_address(node)) {
+        mark_node_failed(node, strerror(errno));
         return RK_OK;
     }
     node->reader = redisReaderCreate();
@@ -127,34 +128,34 @@ static rk_status open_connection(rk_redis_node *node) {
     return authenticate(node);
 }
 
-rk_status rk_redis_node_queue(rk_redis_node *node, int n_words, const rk_span *words, size_t number) {
+rk_status rk_redis_node_queue_command(rk_redis_node *node, int n_words, const rk_span *words, size_t number) {
     rk_status status = node->reader || node->failed ? RK_OK : open_connection(node);
     if (status == RK_OK) status = append_command(node, n_words, words, number);
     if (status != RK_OK) rk_redis_node_close(node); /* half a command may be in its output */
     return status;
 }
 
-static bool is_waiting(const rk_redis_node *node) {
+static bool is_awaiting_replies(const rk_redis_node *node) {
     return !node->failed && node->n_answered < node->n_queued;
 }
 
-static rk_status handle_own_reply(rk_redis_node *node, const redisReply *reply) {
-    if (reply->type == REDIS_REPLY_ERROR) fail_node(node, reply->str);
+static rk_status handle_auth_reply(rk_redis_node *node, const redisReply *reply) {
+    if (reply->type == REDIS_REPLY_ERROR) mark_node_failed(node, reply->str);
     return RK_OK;
 }
 
 static rk_status handle_replies(rk_redis_node *node, rk_redis_reply_handler take, void *context) {
     rk_status status = RK_OK;
-    while (status == RK_OK && is_waiting(node)) {
+    while (status == RK_OK && is_awaiting_replies(node)) {
         void *reply = NULL;
         if (redisReaderGetReply(node->reader, &reply) != REDIS_OK) {
-            fail_node(node, node->reader->errstr);
+            mark_node_failed(node, node->reader->errstr);
             return RK_OK;
         }
         if (!reply) return RK_OK;
         size_t number = node->queue[node->n_answered++];
         node->reused = true;
-        status = number == RK_REDIS_OWN_COMMAND ? handle_own_reply(node, reply)
+        status = number == RK_REDIS_OWN_COMMAND ? handle_auth_reply(node, reply)
                                                 : take(context, node, number, reply);
         freeReplyObject(reply);
     }
@@ -166,12 +167,14 @@ static rk_status receive_replies(rk_redis_node *node, rk_redis_reply_handler tak
     ssize_t n = recv(node->descriptor, bytes, sizeof bytes, 0);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return RK_OK;
     if (n <= 0 || redisReaderFeed(node->reader, bytes, (size_t)n) != REDIS_OK) {
-        fail_node(node, n == 0 ? "it closed the connection" : n < 0 ? strerror(errno) : "memory ran out");
+        mark_node_failed(node, n == 0  ? "it closed the connection"
+                               : n < 0 ? strerror(errno)
+                                       : "memory ran out");
         return RK_OK;
     }
     RK_TRY(handle_replies(node, take, context));
     if (node->reader && node->reader->len - node->reader->pos > MAX_UNREAD_BYTES)
-        fail_node(node, "its answer is too long");
+        mark_node_failed(node, "its answer is too long");
     return RK_OK;
 }
 
@@ -180,7 +183,7 @@ static void send_output(rk_redis_node *node) {
     ssize_t n =
         send(node->descriptor, output->data + node->n_sent, output->n_bytes - node->n_sent, MSG_NOSIGNAL);
     if (n < 0) {
-        if (errno != EAGAIN && errno != EINTR) fail_node(node, strerror(errno));
+        if (errno != EAGAIN && errno != EINTR) mark_node_failed(node, strerror(errno));
         return;
     }
     node->n_sent += (size_t)n;
@@ -189,47 +192,49 @@ static void send_output(rk_redis_node *node) {
     rk_buffer_clear(output);
 }
 
-static bool has_output(const rk_redis_node *node) {
+static bool has_unsent_output(const rk_redis_node *node) {
     return node->output.n_bytes > 0;
 }
 
 /* Those that wait for something into `polled`. */
-static size_t list_waiting(rk_redis_node **nodes, size_t n, struct pollfd *polled, rk_redis_node **waiting) {
+static size_t list_nodes_to_poll(rk_redis_node **nodes, size_t n, struct pollfd *polled,
+                                 rk_redis_node **waiting) {
     size_t n_waiting = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!is_waiting(nodes[i])) continue;
+        if (!is_awaiting_replies(nodes[i])) continue;
         waiting[n_waiting] = nodes[i];
-        polled[n_waiting++] = (struct pollfd){
-            .fd = nodes[i]->descriptor, .events = (short)(POLLIN | (has_output(nodes[i]) ? POLLOUT : 0))};
+        polled[n_waiting++] =
+            (struct pollfd){.fd = nodes[i]->descriptor,
+                            .events = (short)(POLLIN | (has_unsent_output(nodes[i]) ? POLLOUT : 0))};
     }
     return n_waiting;
 }
 
 /* Whether a connection that was under way is made; if not, another may be under way now. */
-static bool check_connection(rk_redis_node *node) {
+static bool finish_connecting(rk_redis_node *node) {
     int code = 0;
     socklen_t n_bytes = sizeof code;
     if (getsockopt(node->descriptor, SOL_SOCKET, SO_ERROR, &code, &n_bytes) != 0) code = errno;
     if (code == 0) {
         node->connected = true;
         node->first = (node->first + node->n_tried - 1) % node->n_addresses;
-    } else if (!connect_next(node)) {
-        fail_node(node, strerror(code));
+    } else if (!connect_to_next_address(node)) {
+        mark_node_failed(node, strerror(code));
     }
     return code == 0;
 }
 
-static rk_status handle_events(rk_redis_node *node, short events, rk_redis_reply_handler take,
-                               void *context) {
-    if (!node->connected && !check_connection(node)) return RK_OK;
-    if (events & (POLLOUT | POLLERR) && has_output(node))
+static rk_status handle_poll_events(rk_redis_node *node, short events, rk_redis_reply_handler take,
+                                    void *context) {
+    if (!node->connected && !finish_connecting(node)) return RK_OK;
+    if (events & (POLLOUT | POLLERR) && has_unsent_output(node))
         send_output(node); /* a connection that failed says so */
     return node->reader && events & (POLLIN | POLLERR | POLLHUP) ? receive_replies(node, take, context)
                                                                  : RK_OK;
 }
 
-static void fail_nodes(rk_redis_node **waiting, size_t n, const char *reason) {
-    for (size_t i = 0; i < n; i++) fail_node(waiting[i], reason);
+static void mark_nodes_failed(rk_redis_node **waiting, size_t n, const char *reason) {
+    for (size_t i = 0; i < n; i++) mark_node_failed(waiting[i], reason);
 }
 
 static int poll_nodes(struct pollfd *polled, size_t n, const rk_redis_wait *wait) {
@@ -242,24 +247,25 @@ static rk_status exchange_commands(rk_redis_node **nodes, size_t n, const rk_red
                                    rk_redis_reply_handler take, void *context) {
     struct pollfd polled[MAX_NODES];
     rk_redis_node *waiting[MAX_NODES];
-    for (size_t n_waiting; (n_waiting = list_waiting(nodes, n, polled, waiting)) > 0;) {
+    for (size_t n_waiting; (n_waiting = list_nodes_to_poll(nodes, n, polled, waiting)) > 0;) {
         RK_FAIL_IF(wait->cancel && atomic_load(wait->cancel), RK_INTERRUPTED, "the run was cancelled");
         int code = poll_nodes(polled, n_waiting, wait);
         if (code < 0 && errno == EINTR) continue;
         if (code == 0 && rk_clock_seconds() < wait->until) continue;
-        if (code <= 0) fail_nodes(waiting, n_waiting, code < 0 ? strerror(errno) : "no answer in time");
+        if (code <= 0)
+            mark_nodes_failed(waiting, n_waiting, code < 0 ? strerror(errno) : "no answer in time");
         for (size_t i = 0; code > 0 && i < n_waiting; i++)
-            if (polled[i].revents) RK_TRY(handle_events(waiting[i], polled[i].revents, take, context));
+            if (polled[i].revents) RK_TRY(handle_poll_events(waiting[i], polled[i].revents, take, context));
     }
     return RK_OK;
 }
 
-rk_status rk_redis_exchange(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait,
-                            rk_redis_reply_handler take, void *context) {
+rk_status rk_redis_nodes_exchange_commands(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait,
+                                           rk_redis_reply_handler take, void *context) {
     RK_FAIL_IF(n > MAX_NODES, RK_UNSUPPORTED, "more than %d nodes of Redis", MAX_NODES);
     rk_status status = exchange_commands(nodes, n, wait, take, context);
     for (size_t i = 0; i < n; i++) {
-        if (status != RK_OK && is_waiting(nodes[i])) rk_redis_node_close(nodes[i]);
+        if (status != RK_OK && is_awaiting_replies(nodes[i])) rk_redis_node_close(nodes[i]);
         if (!nodes[i]->failed) nodes[i]->n_queued = nodes[i]->n_answered = 0;
     }
     return status;

@@ -9,7 +9,7 @@
 
 #include "base/buffer.h"
 #include "base/text/text.h"
-#include "embedding/redis/redis_addresses.h"
+#include "embedding/redis/redis_address_cache.h"
 
 struct redisReader;
 struct redisReply;
@@ -19,7 +19,7 @@ typedef struct rk_redis_node {
     int port;
     struct redisReader *reader;                         /* of what comes; NULL: there is no connection */
     int descriptor;                                     /* -1: none */
-    rk_redis_addresses *known;                          /* of all hosts; not its own */
+    rk_redis_address_cache *known;                      /* of all hosts; not its own */
     rk_redis_address addresses[RK_REDIS_MAX_ADDRESSES]; /* [n_addresses] of its host */
     size_t n_addresses, n_tried, first; /* first: which is tried first: the one that was last reached */
     bool connected;                     /* else the connection is under way */
@@ -38,7 +38,7 @@ typedef struct rk_redis_node {
 /* Adds a command to those under way; connects, and logs in by RK_REDIS_USER and RK_REDIS_PASSWORD, where
  * there is no connection. What fails is the node's: `failed` is set, and the command stands in the queue. An
  * error is that memory ran out; the node is closed then. */
-rk_status rk_redis_node_queue(rk_redis_node *node, int n_words, const rk_span *words, size_t number);
+rk_status rk_redis_node_queue_command(rk_redis_node *node, int n_words, const rk_span *words, size_t number);
 void rk_redis_node_close(rk_redis_node *node); /* and forgets what is under way */
 void rk_redis_node_release(rk_redis_node *node);
 
@@ -53,7 +53,7 @@ typedef rk_status (*rk_redis_reply_handler)(void *context, rk_redis_node *node, 
 /* Until all that is queued is answered, or its node has failed (closed, refused, or no answer in time). An
  * error is that of `take`, or RK_INTERRUPTED, when `cancel` was set; connections with something under way are
  * closed then. */
-rk_status rk_redis_exchange(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait,
-                            rk_redis_reply_handler take, void *context);
+rk_status rk_redis_nodes_exchange_commands(rk_redis_node **nodes, size_t n, const rk_redis_wait *wait,
+                                           rk_redis_reply_handler take, void *context);
 
 #endif

@@ -16,7 +16,7 @@ static uint16_t crc16(const char *data, size_t n_bytes) {
     return crc;
 }
 
-int32_t rk_redis_slot(const char *key, size_t n_bytes) {
+int32_t rk_redis_slot_of_key(const char *key, size_t n_bytes) {
     const char *open = memchr(key, '{', n_bytes);
     const char *close = open ? memchr(open, '}', n_bytes - (size_t)(open - key)) : NULL;
     if (close && close > open + 1) {
@@ -26,11 +26,11 @@ int32_t rk_redis_slot(const char *key, size_t n_bytes) {
     return crc16(key, n_bytes) % RK_REDIS_SLOTS;
 }
 
-void rk_slot_map_clear(rk_slot_map *map) {
+void rk_redis_slot_map_clear(rk_slot_map *map) {
     for (int32_t s = 0; s < RK_REDIS_SLOTS; s++) map->nodes[s] = -1;
 }
 
-void rk_slot_map_set(rk_slot_map *map, int64_t first, int64_t last, int32_t node) {
+void rk_redis_slot_map_set_range(rk_slot_map *map, int64_t first, int64_t last, int32_t node) {
     for (int64_t s = first < 0 ? 0 : first; s <= last && s < RK_REDIS_SLOTS; s++) map->nodes[s] = node;
 }
 

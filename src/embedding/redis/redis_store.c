@@ -19,7 +19,7 @@ typedef struct redis_store {
     rk_store store;
     const rk_embeddings *embeddings;
     const rk_row_manifest *manifest;
-    rk_row_reader *reader;
+    rk_redis_row_reader *reader;
     const atomic_bool *cancel; /* of wait; may be NULL */
     rk_batch_context batch;
     size_t *stored;           /* [n_tables]: their numbers in the manifest */
@@ -35,23 +35,23 @@ static rk_status redis_begin(rk_store *store, int64_t n, const rk_ids *ids, bool
     return rk_batch_context_prepare_bags(s->embeddings, &s->batch, n, NULL, ids, true);
 }
 
-static void clear_places(batch_rows *t) {
+static void clear_hash_table(batch_rows *t) {
     for (size_t i = 0; i < t->n_places; i++) t->places[i] = -1;
 }
 
 /* Room for n rows that may all be different. */
-static rk_status clear_and_reserve(batch_rows *t, size_t n) {
+static rk_status reserve_and_clear_rows(batch_rows *t, size_t n) {
     size_t n_places = 16;
     while (n_places < 2 * n) n_places *= 2;
     RK_TRY(rk_reserve(&t->rows, &t->rows_capacity, n, sizeof *t->rows));
     RK_TRY(rk_reserve(&t->places, &t->places_capacity, n_places, sizeof *t->places));
     t->n = 0;
     t->n_places = n_places;
-    clear_places(t);
+    clear_hash_table(t);
     return RK_OK;
 }
 
-static int32_t number_of_row(batch_rows *t, int64_t row) {
+static int32_t find_or_add_row(batch_rows *t, int64_t row) {
     size_t mask = t->n_places - 1, at = rk_hash_combine((uint64_t)row, 0) & mask;
     while (t->places[at] >= 0 && t->rows[t->places[at]] != row) at = (at + 1) & mask;
     if (t->places[at] < 0) {
@@ -61,7 +61,7 @@ static int32_t number_of_row(batch_rows *t, int64_t row) {
     return t->places[at];
 }
 
-static rk_status count_ids(redis_store *s) {
+static rk_status reserve_batch_rows(redis_store *s) {
     const rk_embeddings *e = s->embeddings;
     for (int32_t t = 0; t < e->n_tables; t++) {
         size_t n = 0;
@@ -69,7 +69,7 @@ static rk_status count_ids(redis_store *s) {
             if (e->feature_tables[f] == t) n += (size_t)s->batch.uses[f].n_ids;
         RK_FAIL_IF(n > INT32_MAX / 2, RK_UNSUPPORTED, "table '%s': a batch has too many ids",
                    e->tables[t].config.name);
-        RK_TRY(clear_and_reserve(&s->tables[t], n));
+        RK_TRY(reserve_and_clear_rows(&s->tables[t], n));
     }
     return RK_OK;
 }
@@ -78,12 +78,12 @@ static rk_status assign_row_numbers(redis_store *s, int32_t f) {
     rk_feature_bags *use = &s->batch.uses[f];
     batch_rows *table = &s->tables[s->embeddings->feature_tables[f]];
     RK_TRY(rk_reserve(&s->ids[f], &s->ids_capacity[f], (size_t)use->n_ids, sizeof *s->ids[f]));
-    for (int64_t i = 0; i < use->n_ids; i++) s->ids[f][i] = number_of_row(table, use->ids[i]);
+    for (int64_t i = 0; i < use->n_ids; i++) s->ids[f][i] = find_or_add_row(table, use->ids[i]);
     use->ids = s->ids[f];
     return RK_OK;
 }
 
-static rk_status request_rows(redis_store *s) {
+static rk_status fetch_rows(redis_store *s) {
     for (int32_t t = 0; t < s->embeddings->n_tables; t++) {
         batch_rows *rows = &s->tables[t];
         const rk_stored_rows *stored = &s->manifest->tables[s->stored[t]];
@@ -91,17 +91,17 @@ static rk_status request_rows(redis_store *s) {
         s->requests[t] =
             (rk_row_request){.table = s->stored[t], .rows = rows->rows, .n = rows->n, .out = rows->bytes};
     }
-    return rk_row_reader_get(s->reader, s->requests, (size_t)s->embeddings->n_tables, s->cancel);
+    return rk_redis_row_reader_read_rows(s->reader, s->requests, (size_t)s->embeddings->n_tables, s->cancel);
 }
 
 /* Codes are computed with in f32, as a model that has them in memory does. */
-static rk_status decode_rows(batch_rows *rows, const rk_stored_rows *stored) {
+static rk_status decode_fetched_rows(batch_rows *rows, const rk_stored_rows *stored) {
     rows->looked_up =
-        (rk_rows){.data = rows->bytes, .dtype = rk_row_format_type(stored->format), .dim = stored->dim};
+        (rk_rows){.data = rows->bytes, .dtype = rk_row_format_dtype(stored->format), .dim = stored->dim};
     if (!rk_row_format_name(stored->format)) return RK_OK;
     RK_TRY(rk_reserve(&rows->values, &rows->values_capacity, rows->n * (size_t)stored->dim,
                       sizeof *rows->values));
-    rk_row_format_read(stored->format, rows->bytes, (int64_t)rows->n, stored->dim, rows->values);
+    rk_row_format_decode(stored->format, rows->bytes, (int64_t)rows->n, stored->dim, rows->values);
     rows->looked_up.data = rows->values;
     rows->looked_up.dtype = RK_F32;
     return RK_OK;
@@ -109,11 +109,11 @@ static rk_status decode_rows(batch_rows *rows, const rk_stored_rows *stored) {
 
 static rk_status redis_wait(rk_store *store) {
     redis_store *s = (redis_store *)store;
-    RK_TRY(count_ids(s));
+    RK_TRY(reserve_batch_rows(s));
     for (int32_t f = 0; f < s->embeddings->n_features; f++) RK_TRY(assign_row_numbers(s, f));
-    RK_TRY(request_rows(s));
+    RK_TRY(fetch_rows(s));
     for (int32_t t = 0; t < s->embeddings->n_tables; t++)
-        RK_TRY(decode_rows(&s->tables[t], &s->manifest->tables[s->stored[t]]));
+        RK_TRY(decode_fetched_rows(&s->tables[t], &s->manifest->tables[s->stored[t]]));
     return RK_OK;
 }
 
@@ -142,7 +142,7 @@ static void free_store(rk_store *store) {
         RK_FREE_ALL(s->tables[t].rows, s->tables[t].places, s->tables[t].bytes, s->tables[t].values);
     for (int32_t f = 0; s->ids && f < e->n_features; f++) rk_free(s->ids[f]);
     rk_batch_context_release(&s->batch, e->n_tables, e->n_features);
-    rk_row_reader_free(s->reader);
+    rk_redis_row_reader_free(s->reader);
     RK_FREE_ALL(s->stored, s->tables, s->ids, s->ids_capacity, s->requests, s);
 }
 
@@ -152,9 +152,9 @@ static const rk_store_ops ops = {.free = free_store,
                                  .set_cancel_flag = redis_set_cancel_flag,
                                  .lookup = redis_lookup,
                                  .end = redis_end,
-                                 .flush = rk_store_nothing};
+                                 .flush = rk_store_noop};
 
-static rk_status find_tables(redis_store *s) {
+static rk_status match_tables_to_manifest(redis_store *s) {
     for (int32_t t = 0; t < s->embeddings->n_tables; t++) {
         const rk_table_config *config = &s->embeddings->tables[t].config;
         const rk_stored_rows *stored = rk_row_manifest_find(s->manifest, config->name);
@@ -166,18 +166,18 @@ static rk_status find_tables(redis_store *s) {
     return RK_OK;
 }
 
-rk_status rk_redis_store_create(const rk_embeddings *e, rk_redis_rows *rows, rk_store **out) {
+rk_status rk_redis_store_create(const rk_embeddings *e, rk_redis_row_source *rows, rk_store **out) {
     redis_store *s;
     size_t n_tables = (size_t)e->n_tables, n_features = (size_t)e->n_features;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
-    *s = (redis_store){.store = {&ops}, .embeddings = e, .manifest = rk_redis_rows_manifest(rows)};
+    *s = (redis_store){.store = {&ops}, .embeddings = e, .manifest = rk_redis_row_source_manifest(rows)};
     rk_status status;
     RK_GOTO(rk_batch_context_init(&s->batch, n_tables, n_features));
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY(n_tables, s->stored), RK_ARRAY(n_tables, s->tables),
                          RK_ARRAY(n_features, s->ids), RK_ARRAY(n_features, s->ids_capacity),
                          RK_ARRAY(n_tables, s->requests)));
-    RK_GOTO(find_tables(s));
-    RK_GOTO(rk_row_reader_create(rows, &s->reader));
+    RK_GOTO(match_tables_to_manifest(s));
+    RK_GOTO(rk_redis_row_reader_create(rows, &s->reader));
     *out = &s->store;
     s = NULL;
 done:

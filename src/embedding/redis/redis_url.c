@@ -7,7 +7,7 @@
 enum { USUAL_PORT = 6379, MAX_HOST_BYTES = 255, MAX_PREFIX_BYTES = 200 };
 
 /* HOST, HOST:PORT or [HOST]:PORT. */
-static rk_status read_host(const char *text, size_t n, rk_redis_url *out) {
+static rk_status parse_host(const char *text, size_t n, rk_redis_url *out) {
     const char *colon = memrchr(text, ':', n), *close = memrchr(text, ']', n);
     int64_t port = USUAL_PORT;
     size_t n_host = n;
@@ -23,7 +23,7 @@ static rk_status read_host(const char *text, size_t n, rk_redis_url *out) {
     return rk_strndup(text + begin, bytes, &out->host);
 }
 
-static rk_status read_prefix(const char *text, rk_redis_url *out) {
+static rk_status parse_key_prefix(const char *text, rk_redis_url *out) {
     RK_FAIL_IF(!*text, RK_CONFIG, "it has no prefix for the keys\nhint: as redis://127.0.0.1:6379/ads");
     for (const char *at = text; *at; at++)
         RK_FAIL_IF((unsigned char)*at <= ' ' || *at == 127, RK_CONFIG,
@@ -42,8 +42,8 @@ static rk_status parse_url(const char *text, rk_redis_url *out) {
     RK_FAIL_IF(memchr(host, '@', n), RK_CONFIG,
                "it has a password in it\nhint: passwords are taken from RK_REDIS_PASSWORD, users from "
                "RK_REDIS_USER");
-    RK_TRY(read_host(host, n, out));
-    return read_prefix(*slash ? slash + 1 : slash, out);
+    RK_TRY(parse_host(host, n, out));
+    return parse_key_prefix(*slash ? slash + 1 : slash, out);
 }
 
 rk_status rk_redis_url_parse(const char *text, rk_redis_url *out) {

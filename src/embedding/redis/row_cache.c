@@ -41,7 +41,7 @@ static uint32_t find_slot(const part *p, int64_t row) {
 }
 
 /* Those behind it move up, so that none is cut off from its home. */
-static void remove_place(part *p, uint32_t at) {
+static void remove_slot(part *p, uint32_t at) {
     for (uint32_t next = (at + 1) & p->mask; p->places[next] >= 0; next = (next + 1) & p->mask) {
         uint32_t home = home_slot(p, p->rows[p->places[next]]);
         if (((next - home) & p->mask) < ((next - at) & p->mask)) continue;
@@ -51,11 +51,11 @@ static void remove_place(part *p, uint32_t at) {
     p->places[at] = -1;
 }
 
-static size_t bytes_of_row(size_t row_bytes) { /* with at most four places */
+static size_t cache_bytes_per_row(size_t row_bytes) { /* with at most four places */
     return row_bytes + sizeof(int64_t) + 1 + 4 * sizeof(int32_t);
 }
 
-static rk_status init_part(part *p, int64_t capacity, size_t row_bytes) {
+static rk_status init_cache_part(part *p, int64_t capacity, size_t row_bytes) {
     size_t n_places = 2;
     while (n_places < 2 * (size_t)capacity) n_places *= 2;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_places, p->places), RK_ARRAY((size_t)capacity, p->rows),
@@ -68,12 +68,12 @@ static rk_status init_part(part *p, int64_t capacity, size_t row_bytes) {
 }
 
 size_t rk_row_cache_bytes(int64_t n_rows, size_t row_bytes) {
-    return (size_t)n_rows * bytes_of_row(row_bytes);
+    return (size_t)n_rows * cache_bytes_per_row(row_bytes);
 }
 
 rk_status rk_row_cache_create(size_t n_bytes, int64_t n_rows, size_t row_bytes, rk_row_cache **out) {
     rk_row_cache *cache;
-    int64_t most = (int64_t)(n_bytes / bytes_of_row(row_bytes));
+    int64_t most = (int64_t)(n_bytes / cache_bytes_per_row(row_bytes));
     if (most > n_rows) most = n_rows;
     if (most > INT32_MAX / 4 * (int64_t)MAX_PARTS) most = INT32_MAX / 4 * (int64_t)MAX_PARTS;
     RK_TRY(rk_alloc(1, sizeof *cache, &cache));
@@ -86,7 +86,7 @@ rk_status rk_row_cache_create(size_t n_bytes, int64_t n_rows, size_t row_bytes, 
         part *p = &cache->parts[cache->n_parts];
         int64_t capacity = (most + (int64_t)(wanted - 1 - cache->n_parts)) / (int64_t)wanted;
         pthread_mutex_init(&p->mutex, NULL);
-        status = init_part(p, capacity, row_bytes);
+        status = init_cache_part(p, capacity, row_bytes);
     }
     if (status == RK_OK)
         *out = cache;
@@ -125,7 +125,7 @@ bool rk_row_cache_get(rk_row_cache *cache, int64_t row, void *out) {
 }
 
 /* A kept row's number for another row: the first one that was not used since the hand passed by. */
-static int32_t append_or_evict(part *p) {
+static int32_t allocate_or_evict_row(part *p) {
     if (p->n < p->capacity) return p->n++;
     while (p->used[p->hand]) {
         p->used[p->hand] = 0;
@@ -133,7 +133,7 @@ static int32_t append_or_evict(part *p) {
     }
     int32_t number = p->hand;
     p->hand = (p->hand + 1) % p->capacity;
-    remove_place(p, find_slot(p, p->rows[number]));
+    remove_slot(p, find_slot(p, p->rows[number]));
     return number;
 }
 
@@ -142,7 +142,7 @@ void rk_row_cache_put(rk_row_cache *cache, int64_t row, const void *bytes) {
     part *p = part_of_row(cache, row);
     pthread_mutex_lock(&p->mutex);
     if (p->places[find_slot(p, row)] < 0) { /* else another thread has read it too */
-        int32_t number = append_or_evict(p);
+        int32_t number = allocate_or_evict_row(p);
         p->rows[number] = row;
         p->used[number] = 0;
         memcpy(p->bytes + (size_t)number * cache->row_bytes, bytes, cache->row_bytes);

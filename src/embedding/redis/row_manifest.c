@@ -9,8 +9,8 @@
 static const char format_name[] = "reckon.rows";
 enum { FORMAT_VERSION = 1, MAX_TABLES = 1 << 20 };
 
-static rk_status join_key(char **out, const char *prefix, const char *version, const char *rest,
-                          const char *end) {
+static rk_status make_redis_key(char **out, const char *prefix, const char *version, const char *rest,
+                                const char *end) {
     rk_buffer text = {0};
     rk_buffer_printf(&text, "%s:%s:%s%s", prefix, version, rest, end);
     return rk_buffer_detach(&text, out);
@@ -19,7 +19,7 @@ static rk_status join_key(char **out, const char *prefix, const char *version, c
 rk_status rk_row_manifest_init(const char *prefix, const char *version, rk_row_manifest *out) {
     *out = (rk_row_manifest){0};
     rk_status status = rk_strdup(version, &out->version);
-    if (status == RK_OK) status = join_key(&out->key, prefix, version, "manifest", "");
+    if (status == RK_OK) status = make_redis_key(&out->key, prefix, version, "manifest", "");
     if (status != RK_OK) rk_row_manifest_release(out);
     return status;
 }
@@ -34,21 +34,21 @@ rk_status rk_row_manifest_add(rk_row_manifest *m, const char *prefix, const char
                               int32_t dim, rk_export_rows format) {
     RK_TRY(rk_grow(&m->tables, m->n_tables, &m->capacity, sizeof *m->tables));
     int64_t row_bytes =
-        rk_row_format_columns(format, dim) * (int64_t)rk_dtype_bytes(rk_row_format_type(format));
+        rk_row_format_columns(format, dim) * (int64_t)rk_dtype_bytes(rk_row_format_dtype(format));
     rk_stored_rows *t = &m->tables[m->n_tables++];
     *t = (rk_stored_rows){.n_rows = n_rows, .dim = dim, .format = format, .row_bytes = row_bytes};
     t->block_rows = row_bytes < RK_ROW_BLOCK_BYTES ? RK_ROW_BLOCK_BYTES / row_bytes : 1;
     RK_TRY(rk_strdup(table, &t->table));
-    return join_key(&t->key, prefix, m->version, table, ":");
+    return make_redis_key(&t->key, prefix, m->version, table, ":");
 }
 
 /* "F32", or what an export's metadata call rows of codes. */
 static const char *row_format_label(rk_export_rows format) {
     const char *name = rk_row_format_name(format);
-    return name ? name : rk_dtype_name(rk_row_format_type(format));
+    return name ? name : rk_dtype_name(rk_row_format_dtype(format));
 }
 
-static rk_export_rows format_from_name(const char *name) {
+static rk_export_rows row_format_from_label(const char *name) {
     for (int f = RK_EXPORT_ROWS_TRAINED + 1; name && f <= RK_EXPORT_ROWS_INT4; f++)
         if (strcmp(row_format_label((rk_export_rows)f), name) == 0) return (rk_export_rows)f;
     return RK_EXPORT_ROWS_TRAINED;
@@ -78,7 +78,7 @@ static rk_status read_table_entry(rk_row_manifest *m, const char *prefix, json_t
     const char *name = json_string_value(json_object_get(from, "name"));
     json_int_t n_rows = json_integer_value(json_object_get(from, "n_rows")),
                dim = json_integer_value(json_object_get(from, "dim"));
-    rk_export_rows format = format_from_name(json_string_value(json_object_get(from, "rows")));
+    rk_export_rows format = row_format_from_label(json_string_value(json_object_get(from, "rows")));
     RK_FAIL_IF(!name || n_rows < 1 || dim < 1 || dim > RK_MAX_DIM || format == RK_EXPORT_ROWS_TRAINED,
                RK_BAD_DATA, "table '%s' has no name, rows, dim or format that can be", name ? name : "");
     RK_FAIL_IF(rk_row_manifest_find(m, name), RK_BAD_DATA, "table '%s' is there twice", name);
@@ -94,7 +94,7 @@ static rk_status read_table_entry(rk_row_manifest *m, const char *prefix, json_t
     return RK_OK;
 }
 
-static rk_status read_manifest(rk_row_manifest *m, const char *prefix, json_t *root) {
+static rk_status read_manifest_json(rk_row_manifest *m, const char *prefix, json_t *root) {
     const char *format = json_string_value(json_object_get(root, "format")),
                *version = json_string_value(json_object_get(root, "version"));
     json_t *tables = json_object_get(root, "tables");
@@ -119,7 +119,7 @@ rk_status rk_row_manifest_parse(const char *prefix, const char *version, const c
     rk_row_manifest m;
     RK_TRY(rk_row_manifest_init(prefix, version, &m));
     rk_status status =
-        root ? read_manifest(&m, prefix, root) : rk_error(RK_BAD_DATA, "it is no JSON: %s", error.text);
+        root ? read_manifest_json(&m, prefix, root) : rk_error(RK_BAD_DATA, "it is no JSON: %s", error.text);
     if (status == RK_OK) {
         *out = m;
         return RK_OK;

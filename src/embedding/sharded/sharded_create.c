@@ -28,8 +28,8 @@ rk_status rk_table_placements_check_same(rk_comm *comm, const rk_table_placement
 }
 
 /* What dynamic tables cannot be: on several ranks at once, or without the order of their batches' keys. */
-static rk_status check_dynamic(const rk_table_config *table, const rk_table_placement *p,
-                               const rk_dynamic_config *dynamic) {
+static rk_status check_dynamic_table(const rk_table_config *table, const rk_table_placement *p,
+                                     const rk_dynamic_config *dynamic) {
     RK_FAIL_IF(p->replicated || p->n_slices > 1 || p->owner_pooling, RK_INVALID_ARGUMENT,
                "table '%s' is dynamic: it is cut by its keys alone, and its rows travel one by one",
                table->name);
@@ -59,22 +59,22 @@ static rk_status check_placement(const rk_table_config *table, const rk_table_pl
     return RK_OK;
 }
 
-static rk_status check_features(const rk_embeddings_config *c, const rk_table_config *table,
-                                const rk_table_placement *p) {
+static rk_status check_features_of_table(const rk_embeddings_config *c, const rk_table_config *table,
+                                         const rk_table_placement *p) {
     const char *reason = p->owner_pooling && !p->replicated
-                             ? rk_unpooled_reason(c->features, c->n_features, table->name)
+                             ? rk_reason_against_owner_pooling(c->features, c->n_features, table->name)
                              : NULL;
     RK_FAIL_IF(reason, RK_INVALID_ARGUMENT, "table '%s': 'owner_pooling' is not possible: %s", table->name,
                reason);
     return RK_OK;
 }
 
-static const rk_dynamic_config *dynamic_of(const rk_sharded_options *o, int32_t t) {
+static const rk_dynamic_config *dynamic_config_of_table(const rk_sharded_options *o, int32_t t) {
     return o->dynamic && o->dynamic[t].max_capacity ? &o->dynamic[t] : NULL;
 }
 
 static int64_t rows_of_part(const rk_sharded_options *o, int32_t t, int32_t part, int32_t n_parts) {
-    const rk_dynamic_config *dynamic = dynamic_of(o, t);
+    const rk_dynamic_config *dynamic = dynamic_config_of_table(o, t);
     return dynamic ? rk_dynamic_part_capacity(dynamic, part, n_parts)
                    : rk_table_part_rows(o->config->tables[t].n_rows, part, n_parts);
 }
@@ -84,13 +84,13 @@ static rk_status add_shards(rk_sharded *s, const rk_sharded_options *o) {
     size_t n = 0;
     for (int32_t t = 0; t < c->n_tables; t++) {
         const rk_table_placement *p = &o->placements[t];
-        if (dynamic_of(o, t)) {
-            RK_TRY(check_dynamic(&c->tables[t], p, dynamic_of(o, t)));
+        if (dynamic_config_of_table(o, t)) {
+            RK_TRY(check_dynamic_table(&c->tables[t], p, dynamic_config_of_table(o, t)));
             s->n_dynamic++;
-            s->has_row_files |= dynamic_of(o, t)->storage != NULL;
+            s->has_row_files |= dynamic_config_of_table(o, t)->storage != NULL;
         }
         RK_TRY(check_placement(&c->tables[t], p, &s->roles));
-        RK_TRY(check_features(c, &c->tables[t], p));
+        RK_TRY(check_features_of_table(c, &c->tables[t], p));
         n += p->replicated ? 1 : (size_t)(p->n_slices * p->n_parts);
     }
     RK_TRY(rk_alloc(n, sizeof *s->shards, &s->shards));
@@ -120,7 +120,8 @@ static int id_bytes_for_rows(int64_t n_rows) {
 static rk_table_shard_stream make_stream(const rk_sharded *s, const rk_sharded_options *o, int32_t shard,
                                          int32_t feature) {
     const rk_table_config *table = &o->config->tables[s->shards[shard].table];
-    bool exact = table->dtype != RK_F32 && feature < 0, keyed = dynamic_of(o, s->shards[shard].table) != NULL;
+    bool exact = table->dtype != RK_F32 && feature < 0,
+         keyed = dynamic_config_of_table(o, s->shards[shard].table) != NULL;
     return (rk_table_shard_stream){.shard = shard,
                                    .feature = feature,
                                    .id_bytes = keyed ? 8 : id_bytes_for_rows(s->shards[shard].n_rows),
@@ -129,7 +130,7 @@ static rk_table_shard_stream make_stream(const rk_sharded *s, const rk_sharded_o
                                    .trainable = !table->frozen};
 }
 
-static bool reads_table(const rk_embeddings_config *c, int32_t feature, int32_t table) {
+static bool feature_reads_table(const rk_embeddings_config *c, int32_t feature, int32_t table) {
     return c->features[feature].table && strcmp(c->features[feature].table, c->tables[table].name) == 0;
 }
 
@@ -140,16 +141,16 @@ static rk_status add_streams(rk_sharded *s, const rk_sharded_options *o) {
         int32_t t = s->shards[h].table, n_readers = 0;
         bool owner_pooling = o->placements[t].owner_pooling && !o->placements[t].replicated;
         for (int32_t f = 0; f < c->n_features; f++) {
-            if (!reads_table(c, f, t)) continue;
+            if (!feature_reads_table(c, f, t)) continue;
             if (owner_pooling) s->streams[s->n_streams++] = make_stream(s, o, h, f);
             n_readers++;
         }
         if (owner_pooling || !n_readers) continue;
         s->streams[s->n_streams] = make_stream(s, o, h, -1);
-        if (dynamic_of(o, t)) {
+        if (dynamic_config_of_table(o, t)) {
             s->streams[s->n_streams].n_features = n_readers;
-            s->streams[s->n_streams].oov = dynamic_of(o, t)->oov;
-            s->streams[s->n_streams].cold = dynamic_of(o, t)->n_cold > 0;
+            s->streams[s->n_streams].oov = dynamic_config_of_table(o, t)->oov;
+            s->streams[s->n_streams].cold = dynamic_config_of_table(o, t)->n_cold > 0;
         }
         s->n_streams++;
     }
@@ -182,7 +183,7 @@ static rk_status create_trainer_tables(rk_sharded *s, const rk_sharded_options *
             (rk_table_part){.n_rows = c->tables[t].n_rows,
                             .dim = c->tables[t].dim,
                             .absent = true,
-                            .dynamic = dynamic_of(o, t),
+                            .dynamic = dynamic_config_of_table(o, t),
                             .unplanned = o->placements[t].owner_pooling && !o->placements[t].replicated};
     RK_TRY(rk_embeddings_create_with_parts(c, parts, &s->trainer_tables));
     for (int32_t f = 0; f < c->n_features; f++)
@@ -205,14 +206,14 @@ static void release_store_config(store_config *c) {
     RK_FREE_ALL(c->tables, c->parts, c->features, c->names, c->table_names);
 }
 
-static int32_t count_shards_here(const rk_sharded *s, int32_t table) {
+static int32_t count_local_shards(const rk_sharded *s, int32_t table) {
     int32_t n = 0;
     for (int32_t h = 0; h < s->n_shards; h++)
         n += s->shards[h].table == table && rank_holds_shard(s, s->rank, h);
     return n;
 }
 
-static void describe_shards(rk_sharded *s, const rk_sharded_options *o, store_config *c) {
+static void describe_local_shards(rk_sharded *s, const rk_sharded_options *o, store_config *c) {
     for (int32_t h = 0; h < s->n_shards; h++) {
         rk_table_shard *shard = &s->shards[h];
         if (!rank_holds_shard(s, s->rank, h)) continue;
@@ -228,15 +229,15 @@ static void describe_shards(rk_sharded *s, const rk_sharded_options *o, store_co
                                                   .dim = table->dim,
                                                   .n_parts = shard->n_parts,
                                                   .part = shard->part,
-                                                  .dynamic = dynamic_of(o, shard->table),
-                                                  .n_here = count_shards_here(s, shard->table),
+                                                  .dynamic = dynamic_config_of_table(o, shard->table),
+                                                  .n_here = count_local_shards(s, shard->table),
                                                   .first_column = shard->first_column};
     }
 }
 
-static void describe_streams(const rk_sharded *s, const rk_sharded_options *o, store_config *c) {
+static void describe_local_features(const rk_sharded *s, const rk_sharded_options *o, store_config *c) {
     for (int32_t r = 0; r < s->roles.n_trainers; r++)
-        for (int32_t i = 0; i < rk_n_here(s); i++) {
+        for (int32_t i = 0; i < rk_sharded_n_local_streams(s); i++) {
             const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
             int32_t f = c->n_features++;
             snprintf(c->names[f], sizeof *c->names, "%.48s, stream %d of rank %d",
@@ -251,15 +252,15 @@ static void describe_streams(const rk_sharded *s, const rk_sharded_options *o, s
 }
 
 /* The shards that are here, of which there may be none, and a feature for each trainer and stream to them. */
-static rk_status create_store(rk_sharded *s, const rk_sharded_options *o) {
+static rk_status create_local_tables(rk_sharded *s, const rk_sharded_options *o) {
     store_config c = {0};
-    size_t n_features = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s);
+    size_t n_features = (size_t)s->roles.n_trainers * (size_t)rk_sharded_n_local_streams(s);
     rk_status status;
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)s->n_shards, c.tables), RK_ARRAY((size_t)s->n_shards, c.parts),
                          RK_ARRAY((size_t)s->n_shards, c.table_names), RK_ARRAY(n_features, c.features),
                          RK_ARRAY(n_features, c.names)));
-    describe_shards(s, o, &c);
-    describe_streams(s, o, &c);
+    describe_local_shards(s, o, &c);
+    describe_local_features(s, o, &c);
     rk_embeddings_config config = *o->config;
     config.tables = c.tables;
     config.n_tables = c.n_tables;
@@ -268,10 +269,10 @@ static rk_status create_store(rk_sharded *s, const rk_sharded_options *o) {
     RK_GOTO(rk_embeddings_create_with_parts(&config, c.parts, &s->store));
     s->store->takes_rows = true; /* once the keys that came have them */
     for (int32_t r = 0; r < s->roles.n_trainers; r++)
-        for (int32_t i = 0; i < rk_n_here(s); i++) {
+        for (int32_t i = 0; i < rk_sharded_n_local_streams(s); i++) {
             bool bags = s->streams[s->streams_of[s->rank][i]].feature >= 0;
             rk_embeddings_set_gradient_leaves(
-                s->store, rk_stored_feature(s, r, i),
+                s->store, rk_sharded_stored_feature(s, r, i),
                 (rk_leaves){(uint32_t)o->first_micro_batches[r], bags ? o->micro_batch_samples : 0});
         }
 done:
@@ -280,7 +281,8 @@ done:
 }
 
 rk_status rk_in_flight_batch_init(const rk_sharded *s, rk_in_flight_batch *j) {
-    size_t n_tables = (size_t)s->n_tables, n_stored = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s),
+    size_t n_tables = (size_t)s->n_tables,
+           n_stored = (size_t)s->roles.n_trainers * (size_t)rk_sharded_n_local_streams(s),
            size = (size_t)s->size;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, j->unique), RK_ARRAY(size, j->ask), RK_ARRAY(size, j->answer),
                         RK_ARRAY(size, j->give), RK_ARRAY(n_stored, j->local), RK_ARRAY(n_stored, j->offsets),
@@ -299,7 +301,8 @@ rk_status rk_in_flight_batch_init(const rk_sharded *s, rk_in_flight_batch *j) {
 }
 
 void rk_in_flight_batch_release(const rk_sharded *s, rk_in_flight_batch *j) {
-    size_t n_stored = s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_n_here(s) : 0;
+    size_t n_stored =
+        s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_sharded_n_local_streams(s) : 0;
     rk_all_to_all *all_to_alls[] = {j->ids, j->rows, j->gradients,
                                     j->step_status}; /* before what they send */
     for (int i = 0; i < 4; i++) rk_all_to_all_free(all_to_alls[i]);
@@ -332,15 +335,16 @@ void rk_in_flight_batch_release(const rk_sharded *s, rk_in_flight_batch *j) {
 /* Those of a dynamic table come by features, and of each by trainers: the order of the batch. */
 static rk_status allocate_key_uses(rk_sharded *s) {
     size_t n = 0, n_tables = (size_t)s->store->n_tables;
-    for (int32_t i = 0; i < rk_n_here(s); i++)
+    for (int32_t i = 0; i < rk_sharded_n_local_streams(s); i++)
         n += (size_t)s->roles.n_trainers * (size_t)s->streams[s->streams_of[s->rank][i]].n_features;
     s->keys.n_tables = s->n_dynamic;
     return RK_ALLOC_ALL(RK_ARRAY(n, s->key_uses), RK_ARRAY(n_tables + 1, s->key_begins),
                         RK_ARRAY(n_tables + 1, s->key_task_begins));
 }
 
-static rk_status allocate_arrays(rk_sharded *s) {
-    size_t n_stored = (size_t)s->roles.n_trainers * (size_t)rk_n_here(s), size = (size_t)s->size;
+static rk_status allocate_message_arrays(rk_sharded *s) {
+    size_t n_stored = (size_t)s->roles.n_trainers * (size_t)rk_sharded_n_local_streams(s),
+           size = (size_t)s->size;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(size, s->messages), RK_ARRAY(size, s->answers),
                         RK_ARRAY(n_stored, s->activations), RK_ARRAY(n_stored, s->scratch),
                         RK_ARRAY(n_stored, s->asked), RK_ARRAY(n_stored, s->asked_ids)));
@@ -367,28 +371,28 @@ static rk_status set_rank_masks(rk_sharded *s) {
     return RK_OK;
 }
 
-static rk_status copy_names(rk_sharded *s, const rk_embeddings_config *c) {
+static rk_status copy_table_names(rk_sharded *s, const rk_embeddings_config *c) {
     RK_TRY(rk_alloc((size_t)c->n_tables, sizeof *s->names, &s->names));
     for (int32_t t = 0; t < c->n_tables; t++, s->n_tables++)
         RK_TRY(rk_strdup(c->tables[t].name, &s->names[t]));
     return RK_OK;
 }
 
-static rk_status create_sharded(rk_sharded *s, const rk_sharded_options *o) {
+static rk_status init_sharded_store(rk_sharded *s, const rk_sharded_options *o) {
     RK_FAIL_IF(s->size != s->roles.n_trainers + s->roles.n_owners || s->roles.n_trainers < 1,
                RK_INVALID_ARGUMENT, "%d ranks do not match %d trainers and %d embedding servers", s->size,
                s->roles.n_trainers, s->roles.n_owners);
     RK_FAIL_IF(o->staleness < 0, RK_INVALID_ARGUMENT, "staleness must be 0 or more, not %lld",
                (long long)o->staleness);
-    RK_TRY(copy_names(s, o->config));
+    RK_TRY(copy_table_names(s, o->config));
     RK_TRY(add_shards(s, o));
     RK_TRY(add_streams(s, o));
     RK_TRY(list_streams_of_ranks(s));
     RK_TRY(set_rank_masks(s));
     if (s->trains) RK_TRY(create_trainer_tables(s, o));
-    RK_TRY(create_store(s, o));
+    RK_TRY(create_local_tables(s, o));
     s->before_images = (rk_row_before_images){.embeddings = s->store, .staleness = s->staleness};
-    RK_TRY(allocate_arrays(s));
+    RK_TRY(allocate_message_arrays(s));
     return s->staleness && s->trains ? rk_sharded_start_comm_thread(s) : RK_OK;
 }
 
@@ -402,7 +406,7 @@ rk_status rk_sharded_create(const rk_sharded_options *o, rk_sharded **out) {
     s->size = rk_comm_size(o->comm);
     s->micro_batch_samples = o->micro_batch_samples;
     s->staleness = o->staleness;
-    rk_status status = create_sharded(s, o);
+    rk_status status = init_sharded_store(s, o);
     if (status == RK_OK)
         *out = s;
     else
@@ -415,7 +419,8 @@ void rk_sharded_free(rk_store *store) {
     rk_sharded_stop_comm_thread(s);
     for (size_t i = 0; i < s->n_in_flight_batches && s->in_flight_batches; i++)
         rk_in_flight_batch_release(s, &s->in_flight_batches[i]);
-    size_t n_stored = s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_n_here(s) : 0;
+    size_t n_stored =
+        s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_sharded_n_local_streams(s) : 0;
     for (size_t f = 0; f < n_stored && s->scratch; f++) rk_scratch_buffer_release(&s->scratch[f]);
     for (int32_t r = 0; r < s->size && s->streams_of; r++) rk_free(s->streams_of[r]);
     for (int32_t t = 0; t < s->n_tables; t++) rk_free(s->names[t]);

@@ -7,7 +7,7 @@
 
 #include "embedding/sharded/scratch_buffer.h"
 #include "embedding/local/collection_internal.h"
-#include "embedding/sharded/sharded.h"
+#include "embedding/sharded/sharded_store.h"
 #include "embedding/local/state/row_before_images.h"
 #include "base/integers.h"
 
@@ -144,27 +144,30 @@ struct rk_sharded {
     char error[2048];
 };
 
-static inline rk_in_flight_batch *rk_in_flight_batch_at(const rk_sharded *s, int64_t number) {
+static inline rk_in_flight_batch *rk_sharded_batch_at(const rk_sharded *s, int64_t number) {
     return &s->in_flight_batches[number % (int64_t)s->n_in_flight_batches];
 }
-static inline int32_t rk_n_here(const rk_sharded *s) {
+static inline int32_t rk_sharded_n_local_streams(const rk_sharded *s) {
     return s->n_streams_of[s->rank];
 }
-static inline int32_t rk_stored_feature(const rk_sharded *s, int32_t trainer, int32_t stream) {
-    return trainer * rk_n_here(s) + stream;
+static inline int32_t rk_sharded_stored_feature(const rk_sharded *s, int32_t trainer, int32_t stream) {
+    return trainer * rk_sharded_n_local_streams(s) + stream;
 }
 /* Rows that are asked of a stream's shard beside its keys. */
-static inline int64_t rk_n_shared_rows(const rk_sharded *s, const rk_table_shard_stream *stream) {
+static inline int64_t rk_stream_n_shared_rows(const rk_sharded *s, const rk_table_shard_stream *stream) {
     return stream->oov && s->shards[stream->shard].part == 0;
 }
 /* Behind the rows of a stream whose keys may share some: which of them do, a byte each. */
-static inline size_t rk_absent_bytes(const rk_table_shard_stream *stream, int64_t n) {
+static inline size_t rk_stream_absent_flag_bytes(const rk_table_shard_stream *stream, int64_t n) {
     return stream->oov || stream->cold ? ((size_t)n + 63) / 64 * 64 : 0;
 }
 /* Before the gradients of n keys that may share rows: whether the row that all share has one, int64; or which
  * keys have one, a byte each. */
-static inline size_t rk_shares_bytes(const rk_sharded *s, const rk_table_shard_stream *stream, int64_t n) {
-    return stream->cold ? rk_absent_bytes(stream, n) : rk_n_shared_rows(s, stream) ? 64 : 0;
+static inline size_t rk_stream_shared_row_flag_bytes(const rk_sharded *s, const rk_table_shard_stream *stream,
+                                                     int64_t n) {
+    return stream->cold                         ? rk_stream_absent_flag_bytes(stream, n)
+           : rk_stream_n_shared_rows(s, stream) ? 64
+                                                : 0;
 }
 /* Rows of a replicated shard are read where they are. */
 static inline bool rk_table_shard_stream_answers(const rk_sharded *s, const rk_table_shard_stream *stream,
@@ -184,7 +187,7 @@ typedef struct rk_ids_entry {
 } rk_ids_entry;
 /* What follows a stream's keys: how many each feature is the first to use, int64 [n_features], and each key's
  * uses, uint32 [n_ids]. */
-static inline size_t rk_key_uses_bytes(const rk_table_shard_stream *stream, int64_t n_ids) {
+static inline size_t rk_stream_key_uses_bytes(const rk_table_shard_stream *stream, int64_t n_ids) {
     return stream->n_features ? (size_t)stream->n_features * sizeof(int64_t) +
                                     rk_round_up((size_t)n_ids * sizeof(uint32_t), 8)
                               : 0;
@@ -196,7 +199,7 @@ typedef struct rk_gradients_header {
 } rk_gradients_header;
 enum { RK_GRADIENTS_HEAD = 64 };
 /* An answer begins with the owner's rk_key_counts where there are dynamic tables. */
-static inline size_t rk_answer_head(const rk_sharded *s) {
+static inline size_t rk_answer_header_bytes(const rk_sharded *s) {
     return s->n_dynamic ? 64 : 0;
 }
 static inline size_t rk_wire_values_bytes(int64_t n, int32_t dim, rk_dtype wire) {
@@ -225,7 +228,7 @@ rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_gather_key_counts(rk_sharded *s, rk_in_flight_batch *j);
 /* By the caller, once rows are taken: keys without one look up the row that they share, and its gradients are
  * summed as one row's. */
-rk_status rk_in_flight_batch_share_rows(rk_sharded *s, rk_in_flight_batch *j);
+rk_status rk_in_flight_batch_map_absent_keys(rk_sharded *s, rk_in_flight_batch *j);
 /* Samples first .. last-1 of a feature, once its rows are taken; `to` is of sample `first`. */
 void rk_in_flight_batch_lookup(const rk_sharded *s, const rk_in_flight_batch *j, int32_t feature,
                                int64_t first, int64_t last, const rk_activation *to);
@@ -237,19 +240,20 @@ rk_status rk_in_flight_batch_read_ids(rk_sharded *s, rk_in_flight_batch *j);
 /* The keys that came become rows of the tables here; behind them may be the one that others share. serve does
  * it, too. */
 rk_status rk_in_flight_batch_keys_to_rows(rk_sharded *s, rk_in_flight_batch *j);
-rk_status rk_in_flight_batch_serve(rk_sharded *s, rk_in_flight_batch *j);
+rk_status rk_in_flight_batch_serve_rows(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_read_gradients_header(const rk_in_flight_batch *j, int32_t trainer,
                                                    rk_gradients_header *out);
 /* Of all trainers, into s->activations, with the plan of their update in the store's context at hand. */
 rk_status rk_in_flight_batch_receive_gradients(rk_sharded *s, rk_in_flight_batch *j);
-rk_status rk_in_flight_batch_update(rk_sharded *s, rk_in_flight_batch *j);
+rk_status rk_in_flight_batch_update_rows(rk_sharded *s, rk_in_flight_batch *j);
 /* Batches in flight are moved on by the caller or by a communication thread (sharded_pipeline.c). enqueue:
  * the batch's ids are sent; mark_returned: all that it needs of the trainer is sent. */
-void rk_sharded_enqueue(rk_sharded *s, rk_in_flight_batch *j);
-void rk_sharded_mark_returned(rk_sharded *s, rk_in_flight_batch *j);
-rk_status rk_sharded_wait_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state);
+void rk_sharded_enqueue_batch(rk_sharded *s, rk_in_flight_batch *j);
+void rk_sharded_mark_gradients_sent(rk_sharded *s, rk_in_flight_batch *j);
+rk_status rk_sharded_wait_for_batch_state(rk_sharded *s, const rk_in_flight_batch *j,
+                                          rk_in_flight_batch_state state);
 /* All that are begun, without a communication thread. */
-rk_status rk_sharded_wait_until_served(rk_sharded *s);
+rk_status rk_sharded_wait_until_all_served(rk_sharded *s);
 rk_status rk_sharded_start_comm_thread(rk_sharded *s);
 void rk_sharded_stop_comm_thread(rk_sharded *s);
 

@@ -7,10 +7,10 @@
 #include "base/thread/trace.h"
 #include "embedding/sharded/sharded_internal.h"
 
-static rk_in_flight_batch_state state_of(const rk_in_flight_batch *j) {
+static rk_in_flight_batch_state batch_state(const rk_in_flight_batch *j) {
     return (rk_in_flight_batch_state)atomic_load_explicit(&j->state, memory_order_acquire);
 }
-static void set_state(rk_in_flight_batch *j, rk_in_flight_batch_state state) {
+static void set_batch_state(rk_in_flight_batch *j, rk_in_flight_batch_state state) {
     atomic_store_explicit(&j->state, state, memory_order_release);
 }
 
@@ -19,11 +19,11 @@ static int64_t count_begun_batches(const rk_sharded *s) {
 }
 
 /* An owner serves a batch when all updates that it is to see are done. */
-static bool can_serve(const rk_sharded *s, const rk_in_flight_batch *j, int64_t number) {
+static bool can_serve_batch(const rk_sharded *s, const rk_in_flight_batch *j, int64_t number) {
     return !s->owns || s->next_updated >= number - (j->kind == RK_IN_FLIGHT_TRAIN ? s->staleness : 0);
 }
 
-static rk_status test_arrived(rk_all_to_all *all_to_all, bool *done) {
+static rk_status test_all_to_all(rk_all_to_all *all_to_all, bool *done) {
     *done = true;
     return all_to_all ? rk_all_to_all_test(all_to_all, done) : RK_OK;
 }
@@ -35,23 +35,23 @@ static void count_staleness(rk_sharded *s, const rk_in_flight_batch *j, int64_t 
     if (missing > atomic_load(&s->staleness_most)) atomic_store(&s->staleness_most, missing);
 }
 
-static rk_status serve_next(rk_sharded *s, bool *moved) {
+static rk_status serve_next_batch(rk_sharded *s, bool *moved) {
     int64_t number = s->next_served;
-    rk_in_flight_batch *j = rk_in_flight_batch_at(s, number);
-    if (number >= count_begun_batches(s) || state_of(j) != RK_IN_FLIGHT_IDS_SENT) return RK_OK;
+    rk_in_flight_batch *j = rk_sharded_batch_at(s, number);
+    if (number >= count_begun_batches(s) || batch_state(j) != RK_IN_FLIGHT_IDS_SENT) return RK_OK;
     bool done;
-    RK_TRY(test_arrived(j->ids, &done));
+    RK_TRY(test_all_to_all(j->ids, &done));
     if (!done) return RK_OK;
     if (!j->is_read && s->owns) RK_TRY(rk_in_flight_batch_read_ids(s, j));
     j->is_read = true;
-    if (!can_serve(s, j, number)) return RK_OK;
+    if (!can_serve_batch(s, j, number)) return RK_OK;
     uint64_t begin = rk_trace_begin();
     count_staleness(s, j, number);
     if (j->kind == RK_IN_FLIGHT_CONTROL)
-        set_state(j, RK_IN_FLIGHT_READY);
+        set_batch_state(j, RK_IN_FLIGHT_READY);
     else {
-        RK_TRY(rk_in_flight_batch_serve(s, j));
-        set_state(j, RK_IN_FLIGHT_SERVED);
+        RK_TRY(rk_in_flight_batch_serve_rows(s, j));
+        set_batch_state(j, RK_IN_FLIGHT_SERVED);
     }
     rk_trace_end(begin, "serve rows");
     s->next_served++;
@@ -60,10 +60,10 @@ static rk_status serve_next(rk_sharded *s, bool *moved) {
 }
 
 /* Owners that do not train wait for gradients next, and for what becomes of them. */
-static rk_status receive_rows(rk_sharded *s, rk_in_flight_batch *j, bool *moved) {
+static rk_status receive_rows_of_batch(rk_sharded *s, rk_in_flight_batch *j, bool *moved) {
     bool done;
-    if (state_of(j) != RK_IN_FLIGHT_SERVED) return RK_OK;
-    RK_TRY(test_arrived(j->rows, &done));
+    if (batch_state(j) != RK_IN_FLIGHT_SERVED) return RK_OK;
+    RK_TRY(test_all_to_all(j->rows, &done));
     if (!done) return RK_OK;
     if (s->trains) RK_TRY(rk_in_flight_batch_output_dist(s, j));
     if (!s->trains && j->kind == RK_IN_FLIGHT_TRAIN) {
@@ -72,13 +72,13 @@ static rk_status receive_rows(rk_sharded *s, rk_in_flight_batch *j, bool *moved)
         RK_TRY(rk_all_to_all_begin(s->comm, RK_CHANNEL_STEP_STATUS, s->answers, s->nobody, s->first,
                                    &j->step_status));
     }
-    set_state(j, s->trains ? RK_IN_FLIGHT_READY : RK_IN_FLIGHT_RETURNED);
+    set_batch_state(j, s->trains ? RK_IN_FLIGHT_READY : RK_IN_FLIGHT_RETURNED);
     *moved = true;
     return RK_OK;
 }
 
 /* Batches that were begun before these gradients were given are not to see them. */
-static rk_status can_update(const rk_sharded *s, const rk_in_flight_batch *j, bool *may) {
+static rk_status can_update_batch(const rk_sharded *s, const rk_in_flight_batch *j, bool *may) {
     *may = true;
     if (!j->gradients || !s->owns) return RK_OK;
     rk_gradients_header header;
@@ -90,16 +90,16 @@ static rk_status can_update(const rk_sharded *s, const rk_in_flight_batch *j, bo
     return RK_OK;
 }
 
-static rk_status update_next(rk_sharded *s, bool *moved) {
-    rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->next_updated);
+static rk_status update_next_batch(rk_sharded *s, bool *moved) {
+    rk_in_flight_batch *j = rk_sharded_batch_at(s, s->next_updated);
     bool done;
-    if (s->next_updated >= count_begun_batches(s) || state_of(j) != RK_IN_FLIGHT_RETURNED) return RK_OK;
-    RK_TRY(test_arrived(j->gradients, &done));
-    if (done) RK_TRY(test_arrived(j->step_status, &done));
-    if (done) RK_TRY(can_update(s, j, &done));
+    if (s->next_updated >= count_begun_batches(s) || batch_state(j) != RK_IN_FLIGHT_RETURNED) return RK_OK;
+    RK_TRY(test_all_to_all(j->gradients, &done));
+    if (done) RK_TRY(test_all_to_all(j->step_status, &done));
+    if (done) RK_TRY(can_update_batch(s, j, &done));
     if (!done) return RK_OK;
     uint64_t begin = rk_trace_begin();
-    if (j->gradients && s->owns) RK_TRY(rk_in_flight_batch_update(s, j));
+    if (j->gradients && s->owns) RK_TRY(rk_in_flight_batch_update_rows(s, j));
     s->n_trained += j->kind == RK_IN_FLIGHT_TRAIN;
     rk_trace_end(begin, "update rows");
     rk_all_to_all_free(j->ids);
@@ -107,7 +107,7 @@ static rk_status update_next(rk_sharded *s, bool *moved) {
     rk_all_to_all_free(j->gradients);
     rk_all_to_all_free(j->step_status);
     j->ids = j->rows = j->gradients = j->step_status = NULL;
-    set_state(j, RK_IN_FLIGHT_FREE);
+    set_batch_state(j, RK_IN_FLIGHT_FREE);
     s->next_updated++;
     *moved = true;
     return RK_OK;
@@ -115,12 +115,12 @@ static rk_status update_next(rk_sharded *s, bool *moved) {
 
 static rk_status advance_pipeline(rk_sharded *s, bool *moved) {
     *moved = false;
-    RK_TRY(update_next(s, moved));
-    RK_TRY(serve_next(s, moved));
+    RK_TRY(update_next_batch(s, moved));
+    RK_TRY(serve_next_batch(s, moved));
     for (int64_t i = s->next_updated; i < s->next_served;
          i++) { /* in order, since gradients' all_to_alls begin here */
-        RK_TRY(receive_rows(s, rk_in_flight_batch_at(s, i), moved));
-        if (state_of(rk_in_flight_batch_at(s, i)) == RK_IN_FLIGHT_SERVED) break;
+        RK_TRY(receive_rows_of_batch(s, rk_sharded_batch_at(s, i), moved));
+        if (batch_state(rk_sharded_batch_at(s, i)) == RK_IN_FLIGHT_SERVED) break;
     }
     return RK_OK;
 }
@@ -129,20 +129,20 @@ static rk_status advance_pipeline(rk_sharded *s, bool *moved) {
  * its rows; later ones do not hold it up. */
 static rk_all_to_all *blocking_all_to_all(const rk_sharded *s) {
     int64_t next = s->next_served;
-    const rk_in_flight_batch *oldest = rk_in_flight_batch_at(s, s->next_updated),
-                             *j = rk_in_flight_batch_at(s, next);
+    const rk_in_flight_batch *oldest = rk_sharded_batch_at(s, s->next_updated),
+                             *j = rk_sharded_batch_at(s, next);
     for (int64_t i = s->next_updated; i < next; i++)
-        if (state_of(rk_in_flight_batch_at(s, i)) == RK_IN_FLIGHT_SERVED)
-            return rk_in_flight_batch_at(s, i)->rows;
-    if (next < count_begun_batches(s) && state_of(j) == RK_IN_FLIGHT_IDS_SENT && !j->is_read && j->ids)
+        if (batch_state(rk_sharded_batch_at(s, i)) == RK_IN_FLIGHT_SERVED)
+            return rk_sharded_batch_at(s, i)->rows;
+    if (next < count_begun_batches(s) && batch_state(j) == RK_IN_FLIGHT_IDS_SENT && !j->is_read && j->ids)
         return j->ids;
-    if (state_of(oldest) != RK_IN_FLIGHT_RETURNED) return NULL;
+    if (batch_state(oldest) != RK_IN_FLIGHT_RETURNED) return NULL;
     return oldest->step_status && rk_all_to_all_is_done(oldest->gradients) ? oldest->step_status
                                                                            : oldest->gradients;
 }
 
 /* One step by this thread, or a wait for what blocks all batches. */
-static rk_status advance_or_wait(rk_sharded *s) {
+static rk_status advance_pipeline_or_wait(rk_sharded *s) {
     bool moved;
     RK_TRY(advance_pipeline(s, &moved));
     if (moved) return RK_OK;
@@ -151,13 +151,14 @@ static rk_status advance_or_wait(rk_sharded *s) {
     return rk_all_to_all_wait(all_to_all);
 }
 
-static rk_status advance_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state) {
-    while (state_of(j) != state) RK_TRY(advance_or_wait(s));
+static rk_status advance_pipeline_until(rk_sharded *s, const rk_in_flight_batch *j,
+                                        rk_in_flight_batch_state state) {
+    while (batch_state(j) != state) RK_TRY(advance_pipeline_or_wait(s));
     return RK_OK;
 }
 
-rk_status rk_sharded_wait_until_served(rk_sharded *s) {
-    while (s->next_served < count_begun_batches(s)) RK_TRY(advance_or_wait(s));
+rk_status rk_sharded_wait_until_all_served(rk_sharded *s) {
+    while (s->next_served < count_begun_batches(s)) RK_TRY(advance_pipeline_or_wait(s));
     return RK_OK;
 }
 
@@ -169,14 +170,14 @@ static void wake_comm_thread(rk_sharded *s) {
     pthread_mutex_unlock(&s->lock);
 }
 
-void rk_sharded_enqueue(rk_sharded *s, rk_in_flight_batch *j) {
-    set_state(j, RK_IN_FLIGHT_IDS_SENT);
+void rk_sharded_enqueue_batch(rk_sharded *s, rk_in_flight_batch *j) {
+    set_batch_state(j, RK_IN_FLIGHT_IDS_SENT);
     atomic_fetch_add_explicit(&s->begun, 1, memory_order_release);
     wake_comm_thread(s);
 }
 
-void rk_sharded_mark_returned(rk_sharded *s, rk_in_flight_batch *j) {
-    set_state(j, RK_IN_FLIGHT_RETURNED);
+void rk_sharded_mark_gradients_sent(rk_sharded *s, rk_in_flight_batch *j) {
+    set_batch_state(j, RK_IN_FLIGHT_RETURNED);
     wake_comm_thread(s);
 }
 
@@ -185,20 +186,23 @@ static rk_status comm_thread_status(rk_sharded *s) {
 }
 
 /* Waits until the communication thread has reached the state, and wakes that thread. */
-static rk_status wait_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state) {
+static rk_status wait_for_comm_thread(rk_sharded *s, const rk_in_flight_batch *j,
+                                      rk_in_flight_batch_state state) {
     pthread_mutex_lock(&s->lock);
     s->n_waiting++;
     pthread_cond_broadcast(&s->woken);
-    while (state_of(j) != state && s->status == RK_OK) pthread_cond_wait(&s->moved, &s->lock);
+    while (batch_state(j) != state && s->status == RK_OK) pthread_cond_wait(&s->moved, &s->lock);
     s->n_waiting--;
-    rk_status status = state_of(j) == state ? RK_OK : comm_thread_status(s);
+    rk_status status = batch_state(j) == state ? RK_OK : comm_thread_status(s);
     pthread_mutex_unlock(&s->lock);
     return status;
 }
 
-rk_status rk_sharded_wait_until(rk_sharded *s, const rk_in_flight_batch *j, rk_in_flight_batch_state state) {
+rk_status rk_sharded_wait_for_batch_state(rk_sharded *s, const rk_in_flight_batch *j,
+                                          rk_in_flight_batch_state state) {
     double begin = rk_clock_seconds();
-    rk_status status = s->has_comm_thread ? wait_until(s, j, state) : advance_until(s, j, state);
+    rk_status status =
+        s->has_comm_thread ? wait_for_comm_thread(s, j, state) : advance_pipeline_until(s, j, state);
     s->seen.wait_s += rk_clock_seconds() - begin;
     return status;
 }
@@ -207,7 +211,7 @@ enum { LEAST_NAP_NS = 50000, MOST_NAP_NS = 1000000 };
 
 /* Sleeps where nothing is under way, naps ever longer where nothing moves; where somebody waits, it waits for
  * what holds them up, whose time limit then counts. */
-static rk_status sleep_longer(rk_sharded *s, long *nap_ns) {
+static rk_status sleep_or_wait(rk_sharded *s, long *nap_ns) {
     pthread_mutex_lock(&s->lock);
     while (!s->stops && s->next_updated == count_begun_batches(s)) pthread_cond_wait(&s->woken, &s->lock);
     bool awaited = s->n_waiting > 0;
@@ -228,7 +232,7 @@ static void *run_comm_thread(void *context) {
         if (moved)
             nap_ns = LEAST_NAP_NS;
         else if (status == RK_OK)
-            status = sleep_longer(s, &nap_ns);
+            status = sleep_or_wait(s, &nap_ns);
         pthread_mutex_lock(&s->lock);
         if (status != RK_OK) {
             s->status = status;

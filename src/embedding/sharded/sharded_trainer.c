@@ -7,20 +7,21 @@
 #include "batch/narrow_integers.h"
 #include "embedding/sharded/sharded_internal.h"
 
-static bool is_pooled(const rk_sharded *s, int32_t t) {
+static bool is_pooled_by_owner(const rk_sharded *s, int32_t t) {
     return s->trainer_tables->tables[t].part.unplanned;
 }
 
-static int32_t features_of_table(const rk_sharded *s, int32_t t) {
+static int32_t count_features_of_table(const rk_sharded *s, int32_t t) {
     return s->trainer_tables->table_begins[t + 1] - s->trainer_tables->table_begins[t];
 }
 
-static rk_feature_bags *use_of_source(const rk_sharded *s, rk_in_flight_batch *j, int32_t t, int32_t source) {
+static rk_feature_bags *bags_of_source(const rk_sharded *s, rk_in_flight_batch *j, int32_t t,
+                                       int32_t source) {
     return &j->batch_context.uses[s->trainer_tables->by_table[s->trainer_tables->table_begins[t] + source]];
 }
 
 /* Parts of each slice of table t. */
-static int32_t n_parts_of(const rk_sharded *s, int32_t t) {
+static int32_t parts_per_slice(const rk_sharded *s, int32_t t) {
     int32_t i = 0;
     while (s->shards[i].table != t) i++;
     return s->shards[i].n_parts;
@@ -40,7 +41,7 @@ static int64_t find_distinct_rows(const rk_row_uses *plan, int64_t *order, int64
 }
 
 /* Groups rows by part, ascending in each; targets follow them. */
-static void group_by_part(rk_unique_rows *w, int32_t n_parts, int64_t n_uses) {
+static void group_rows_by_part(rk_unique_rows *w, int32_t n_parts, int64_t n_uses) {
     int64_t *order = w->order.data, *rows = w->rows.data, *targets = w->targets.data;
     for (int32_t p = 0; p <= n_parts; p++) w->begins[p] = 0;
     for (int64_t i = 0; i < w->n; i++) w->begins[order[i] % n_parts + 1]++;
@@ -63,24 +64,25 @@ static rk_status find_unique_rows(const rk_sharded *s, rk_in_flight_batch *j, in
     RK_TRY(rk_scratch_buffer_reserve(&w->rows, n * sizeof(int64_t)));
     RK_TRY(rk_scratch_buffer_reserve(&w->targets, n * sizeof(int64_t)));
     w->n = find_distinct_rows(plan, w->order.data, w->targets.data);
-    group_by_part(w, n_parts_of(s, t), plan->n);
+    group_rows_by_part(w, parts_per_slice(s, t), plan->n);
     int64_t occurrence = 0;
-    for (int32_t k = 0; k < features_of_table(s, t); k++) {
-        rk_feature_bags *use = use_of_source(s, j, t, k);
+    for (int32_t k = 0; k < count_features_of_table(s, t); k++) {
+        rk_feature_bags *use = bags_of_source(s, j, t, k);
         use->ids = (int64_t *)w->targets.data + occurrence;
         occurrence += use->n_ids;
     }
     return RK_OK;
 }
 
-static bool is_keyed(const rk_sharded *s, int32_t t) {
+static bool is_dynamic_table(const rk_sharded *s, int32_t t) {
     return rk_table_is_dynamic(&s->trainer_tables->tables[t]);
 }
 
 /* Groups keys by part, each in the order of first uses; order: where a key's number went. */
-static void group_keys(const rk_sharded *s, const rk_unique_keys *keys, int32_t t, rk_unique_rows *w) {
+static void group_keys_by_part(const rk_sharded *s, const rk_unique_keys *keys, int32_t t,
+                               rk_unique_rows *w) {
     const rk_dynamic_config *config = &s->trainer_tables->tables[t].dynamic_config;
-    int32_t n_parts = n_parts_of(s, t), n_features = features_of_table(s, t);
+    int32_t n_parts = parts_per_slice(s, t), n_features = count_features_of_table(s, t);
     int64_t *order = w->order.data, *sent = w->rows.data;
     uint32_t *uses = w->uses.data;
     memset(w->begins, 0, ((size_t)n_parts + 1) * sizeof *w->begins);
@@ -119,11 +121,11 @@ static rk_status find_unique_keys(const rk_sharded *s, rk_in_flight_batch *j, in
     RK_TRY(rk_scratch_buffer_reserve(&w->uses, n * sizeof(uint32_t)));
     RK_TRY(rk_scratch_buffer_reserve(&w->targets, (size_t)j->batch_context.plans[t].n * sizeof(int64_t)));
     w->shares = false;
-    group_keys(s, keys, t, w);
+    group_keys_by_part(s, keys, t, w);
     const int64_t *order = w->order.data;
     int64_t *targets = w->targets.data;
-    for (int32_t k = 0; k < features_of_table(s, t); k++) {
-        rk_feature_bags *use = use_of_source(s, j, t, k);
+    for (int32_t k = 0; k < count_features_of_table(s, t); k++) {
+        rk_feature_bags *use = bags_of_source(s, j, t, k);
         for (int64_t i = 0; i < use->n_ids; i++) targets[i] = order[use->ids[i]];
         use->ids = targets;
         targets += use->n_ids;
@@ -132,26 +134,26 @@ static rk_status find_unique_keys(const rk_sharded *s, rk_in_flight_batch *j, in
 }
 
 /* Combined elsewhere, a bag is one row here. Its ids are still needed, to be sent. */
-static rk_status find_pooled_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
+static rk_status find_bags_pooled_by_owner(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
     rk_unique_rows *w = &j->unique[t];
     w->bag_begins[0] = 0;
-    for (int32_t k = 0; k < features_of_table(s, t); k++) {
-        const rk_feature_bags *use = use_of_source(s, j, t, k);
+    for (int32_t k = 0; k < count_features_of_table(s, t); k++) {
+        const rk_feature_bags *use = bags_of_source(s, j, t, k);
         RK_FAIL_IF(use->coefficients, RK_UNSUPPORTED,
                    "table '%s' has owner_pooling, which does not support weights\nhint: turn 'owner_pooling' "
                    "off, and mark its features as weighted",
                    s->trainer_tables->tables[t].config.name);
         w->bag_begins[k + 1] = w->bag_begins[k] + use->n_bags;
     }
-    w->n = w->bag_begins[features_of_table(s, t)];
+    w->n = w->bag_begins[count_features_of_table(s, t)];
     RK_TRY(rk_scratch_buffer_reserve(&w->targets, (size_t)w->n * sizeof(int64_t)));
     for (int64_t i = 0; i < w->n; i++) ((int64_t *)w->targets.data)[i] = i;
     return RK_OK;
 }
 
-static void collect_bags(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
-    for (int32_t k = 0; k < features_of_table(s, t); k++) {
-        rk_feature_bags *use = use_of_source(s, j, t, k);
+static void point_bags_at_unique_rows(const rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
+    for (int32_t k = 0; k < count_features_of_table(s, t); k++) {
+        rk_feature_bags *use = bags_of_source(s, j, t, k);
         use->ids = j->unique[t].targets.data;
         use->scales = NULL;
         use->single = true;
@@ -184,10 +186,10 @@ static stream_ids ids_of_stream(const rk_sharded *s, rk_in_flight_batch *j,
     return part;
 }
 
-static size_t ids_bytes(const rk_table_shard_stream *stream, const stream_ids *part) {
+static size_t packed_ids_bytes(const rk_table_shard_stream *stream, const stream_ids *part) {
     size_t bags = part->offsets ? rk_round_up((size_t)part->entry.n_bags * sizeof(uint32_t), 8) : 0;
     return bags + rk_round_up((size_t)part->entry.n_ids * (size_t)stream->id_bytes, 8) +
-           rk_key_uses_bytes(stream, part->entry.n_ids);
+           rk_stream_key_uses_bytes(stream, part->entry.n_ids);
 }
 
 /* Behind a stream's keys. */
@@ -203,7 +205,7 @@ static rk_status pack_ids(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
     size_t at = sizeof(rk_ids_header) + (size_t)n * sizeof(rk_ids_entry), bytes = at;
     for (int32_t i = 0; i < n && j->kind != RK_IN_FLIGHT_CONTROL; i++) {
         stream_ids part = ids_of_stream(s, j, &s->streams[s->streams_of[owner][i]]);
-        bytes += ids_bytes(&s->streams[s->streams_of[owner][i]], &part);
+        bytes += packed_ids_bytes(&s->streams[s->streams_of[owner][i]], &part);
     }
     RK_TRY(rk_scratch_buffer_reserve(&j->ask[owner], bytes));
     char *to = j->ask[owner].data;
@@ -220,9 +222,9 @@ static rk_status pack_ids(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
             lengths[b] = (uint32_t)(part.offsets[b + 1] - part.offsets[b]);
         size_t bags = part.offsets ? rk_round_up((size_t)part.entry.n_bags * sizeof(uint32_t), 8) : 0;
         rk_narrow(to + at + bags, stream->id_bytes, part.ids, part.entry.n_ids, 0);
-        at += ids_bytes(stream, &part);
+        at += packed_ids_bytes(stream, &part);
         if (stream->n_features)
-            pack_key_uses(stream, &part, to + at - rk_key_uses_bytes(stream, part.entry.n_ids));
+            pack_key_uses(stream, &part, to + at - rk_stream_key_uses_bytes(stream, part.entry.n_ids));
     }
     return RK_OK;
 }
@@ -231,17 +233,17 @@ rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, in
     if (j->kind != RK_IN_FLIGHT_CONTROL) {
         RK_TRY(rk_batch_context_dedup(s->trainer_tables, &j->batch_context, n, NULL, ids));
         for (int32_t t = 0; t < s->trainer_tables->n_tables; t++)
-            if (features_of_table(s, t))
-                RK_TRY(is_pooled(s, t)  ? find_pooled_bags(s, j, t)
-                       : is_keyed(s, t) ? find_unique_keys(s, j, t)
-                                        : find_unique_rows(s, j, t));
+            if (count_features_of_table(s, t))
+                RK_TRY(is_pooled_by_owner(s, t) ? find_bags_pooled_by_owner(s, j, t)
+                       : is_dynamic_table(s, t) ? find_unique_keys(s, j, t)
+                                                : find_unique_rows(s, j, t));
     }
     for (int32_t r = 0; r < s->size; r++) {
         if (s->owners[r]) RK_TRY(pack_ids(s, j, r));
         s->messages[r] = s->owners[r] ? (rk_message){j->ask[r].data, j->ask[r].n_bytes} : (rk_message){0};
     }
     for (int32_t t = 0; t < s->trainer_tables->n_tables && j->kind != RK_IN_FLIGHT_CONTROL; t++)
-        if (features_of_table(s, t) && is_pooled(s, t)) collect_bags(s, j, t);
+        if (count_features_of_table(s, t) && is_pooled_by_owner(s, t)) point_bags_at_unique_rows(s, j, t);
     return rk_all_to_all_begin(s->comm, RK_CHANNEL_IDS, s->messages, s->owners,
                                s->owns ? s->trainers : s->nobody, &j->ids);
 }
@@ -287,7 +289,7 @@ static void pack_rows(char *to, const float *from, int64_t stride, int64_t n, in
 }
 
 /* Which of a stream's keys have no row, told behind the rows. */
-static void unpack_absent(rk_unique_rows *w, int64_t first, int64_t n, const char *from) {
+static void unpack_absent_flags(rk_unique_rows *w, int64_t first, int64_t n, const char *from) {
     uint8_t *absent = (uint8_t *)w->absent.data + first;
     memcpy(absent, from, (size_t)n);
     for (int64_t i = 0; i < n; i++) w->shares |= absent[i] != 0;
@@ -319,23 +321,23 @@ rk_status rk_in_flight_batch_gather_key_counts(rk_sharded *s, rk_in_flight_batch
 
 static rk_status receive_key_counts(const rk_sharded *s, int32_t owner, const rk_message *from,
                                     rk_key_counts *sum) {
-    RK_FAIL_IF(from->n_bytes < rk_answer_head(s), RK_INTERNAL,
+    RK_FAIL_IF(from->n_bytes < rk_answer_header_bytes(s), RK_INTERNAL,
                "rank %d sent %zu bytes of rows, but at least %zu are needed", owner, from->n_bytes,
-               rk_answer_head(s));
+               rk_answer_header_bytes(s));
     add_key_counts(sum, from->data);
     return RK_OK;
 }
 
 rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t t = 0; t < s->trainer_tables->n_tables; t++)
-        if (features_of_table(s, t))
+        if (count_features_of_table(s, t))
             RK_TRY(rk_scratch_buffer_reserve(
                 &j->unique[t].values,
                 (size_t)j->unique[t].n * (size_t)s->trainer_tables->tables[t].config.dim * sizeof(float)));
     const rk_message *from = rk_all_to_all_received(j->rows);
     j->keys = (rk_key_counts){.n_tables = s->n_dynamic};
     for (int32_t owner = 0; owner < s->size; owner++) {
-        size_t at = rk_answer_head(s);
+        size_t at = rk_answer_header_bytes(s);
         if (s->owners[owner] && s->n_dynamic) RK_TRY(receive_key_counts(s, owner, &from[owner], &j->keys));
         for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
             const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
@@ -343,7 +345,7 @@ rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j) {
             if (!rk_table_shard_stream_answers(s, stream, s->rank, owner)) continue;
             int64_t n = rk_in_flight_batch_stream_count(s, j, stream);
             size_t bytes = rk_wire_values_bytes(n, shard->dim, stream->rows_wire),
-                   absent = rk_absent_bytes(stream, n);
+                   absent = rk_stream_absent_flag_bytes(stream, n);
             if (n == 0) continue; /* messages and boxes may be NULL */
             RK_FAIL_IF(at + bytes + absent > from[owner].n_bytes, RK_INTERNAL,
                        "rank %d sent %zu bytes of rows, but at least %zu are needed", owner,
@@ -352,8 +354,8 @@ rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j) {
                         (char *)from[owner].data + at, n, shard->dim, stream->rows_wire);
             at += bytes;
             if (absent)
-                unpack_absent(&j->unique[shard->table], rk_in_flight_batch_stream_offset(s, j, stream),
-                              n - rk_n_shared_rows(s, stream), (char *)from[owner].data + at);
+                unpack_absent_flags(&j->unique[shard->table], rk_in_flight_batch_stream_offset(s, j, stream),
+                                    n - rk_stream_n_shared_rows(s, stream), (char *)from[owner].data + at);
             at += absent;
         }
     }
@@ -361,7 +363,7 @@ rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j) {
 }
 
 /* A plan of its places: the same rows, but for those that are one now. */
-static rk_status plan_again(rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
+static rk_status rebuild_row_uses(rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
     rk_embeddings *e = s->trainer_tables;
     e->tables[t].config.n_rows = j->unique[t].n;
     RK_TRY(rk_reserve(&e->scratch, &e->scratch_capacity, RK_USES_SCRATCH, sizeof *e->scratch));
@@ -370,14 +372,14 @@ static rk_status plan_again(rk_sharded *s, rk_in_flight_batch *j, int32_t t) {
     return RK_OK;
 }
 
-static void share_one(rk_unique_rows *w) {
+static void map_absent_keys_to_shared_row(rk_unique_rows *w) {
     const uint8_t *absent = w->absent.data;
     int64_t *order = w->order.data;
     for (int64_t i = 0; i < w->n; i++) order[i] = i != w->shared && absent[i] ? w->shared : i;
 }
 
 /* Of keys with the same cold row, the first stands for all. */
-static rk_status share_cold(const rk_dynamic_config *config, rk_unique_rows *w) {
+static rk_status map_absent_keys_to_cold_rows(const rk_dynamic_config *config, rk_unique_rows *w) {
     const uint8_t *absent = w->absent.data;
     const int64_t *keys = w->rows.data;
     int64_t *order = w->order.data, *cold, n = 0, n_first = 0;
@@ -397,25 +399,25 @@ static rk_status share_cold(const rk_dynamic_config *config, rk_unique_rows *w) 
     return RK_OK;
 }
 
-static void move_targets(rk_unique_rows *w, int64_t n) {
+static void remap_targets(rk_unique_rows *w, int64_t n) {
     const int64_t *order = w->order.data;
     int64_t *targets = w->targets.data;
     for (int64_t u = 0; u < n; u++) targets[u] = order[targets[u]];
 }
 
 /* A cold row comes with each of its keys: a lookup finds it there. */
-rk_status rk_in_flight_batch_share_rows(rk_sharded *s, rk_in_flight_batch *j) {
+rk_status rk_in_flight_batch_map_absent_keys(rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t t = 0; t < s->trainer_tables->n_tables; t++) {
         rk_unique_rows *w = &j->unique[t];
         const rk_dynamic_config *config = &s->trainer_tables->tables[t].dynamic_config;
-        if (!features_of_table(s, t) || !is_keyed(s, t) || !w->shares) continue;
+        if (!count_features_of_table(s, t) || !is_dynamic_table(s, t) || !w->shares) continue;
         if (config->n_cold && j->kind != RK_IN_FLIGHT_TRAIN) continue;
         if (config->n_cold)
-            RK_TRY(share_cold(config, w));
+            RK_TRY(map_absent_keys_to_cold_rows(config, w));
         else
-            share_one(w);
-        move_targets(w, j->batch_context.plans[t].n);
-        if (j->kind == RK_IN_FLIGHT_TRAIN) RK_TRY(plan_again(s, j, t));
+            map_absent_keys_to_shared_row(w);
+        remap_targets(w, j->batch_context.plans[t].n);
+        if (j->kind == RK_IN_FLIGHT_TRAIN) RK_TRY(rebuild_row_uses(s, j, t));
     }
     return RK_OK;
 }
@@ -426,7 +428,7 @@ typedef struct summing {
 } summing;
 
 /* A piece of a table's gradients, where its rows were. */
-static void sum_piece(void *context, size_t task, int thread) {
+static void sum_gradients_of_piece(void *context, size_t task, int thread) {
     (void)thread;
     const summing *a = context;
     const rk_embeddings *e = a->sharded->trainer_tables;
@@ -450,10 +452,11 @@ static void sum_piece(void *context, size_t task, int thread) {
 }
 
 static bool are_gradients_summed(const rk_sharded *s, int32_t t) {
-    return features_of_table(s, t) && !is_pooled(s, t) && !s->trainer_tables->tables[t].config.frozen;
+    return count_features_of_table(s, t) && !is_pooled_by_owner(s, t) &&
+           !s->trainer_tables->tables[t].config.frozen;
 }
 
-static void sum_rows(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *gradients) {
+static void sum_gradients_by_row(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *gradients) {
     rk_embeddings *e = s->trainer_tables;
     for (int32_t t = 0; t < e->n_tables; t++) {
         j->batch_context.piece_begins[t + 1] = j->batch_context.piece_begins[t];
@@ -462,7 +465,7 @@ static void sum_rows(rk_sharded *s, rk_in_flight_batch *j, const rk_activation *
         j->batch_context.piece_begins[t + 1] += rk_row_uses_n_pieces(&j->batch_context.plans[t]);
     }
     summing a = {s, j};
-    rk_parallel_for(j->batch_context.piece_begins[e->n_tables], sum_piece, &a);
+    rk_parallel_for(j->batch_context.piece_begins[e->n_tables], sum_gradients_of_piece, &a);
 }
 
 static void pack_gradients(const rk_sharded *s, rk_in_flight_batch *j, const rk_table_shard_stream *stream,
@@ -477,8 +480,8 @@ static void pack_gradients(const rk_sharded *s, rk_in_flight_batch *j, const rk_
 }
 
 /* Before a stream's gradients, which of them there are. */
-static void pack_shares(const rk_sharded *s, const rk_in_flight_batch *j, const rk_table_shard_stream *stream,
-                        int64_t n, char *to) {
+static void pack_shared_row_flags(const rk_sharded *s, const rk_in_flight_batch *j,
+                                  const rk_table_shard_stream *stream, int64_t n, char *to) {
     const rk_unique_rows *w = &j->unique[s->shards[stream->shard].table];
     const int64_t *order = w->order.data, first = w->begins[s->shards[stream->shard].part];
     int64_t shares = w->shares;
@@ -495,8 +498,8 @@ static rk_status pack_gradients_of_owner(const rk_sharded *s, rk_in_flight_batch
             const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
             if (!stream->trainable) continue;
             int64_t n = rk_in_flight_batch_stream_count(s, j, stream);
-            size_t shares = rk_shares_bytes(s, stream, n);
-            if (pass == 1 && shares) pack_shares(s, j, stream, n, (char *)j->give[owner].data + at);
+            size_t shares = rk_stream_shared_row_flag_bytes(s, stream, n);
+            if (pass == 1 && shares) pack_shared_row_flags(s, j, stream, n, (char *)j->give[owner].data + at);
             *(pass ? &at : &bytes) += shares;
             if (pass == 1 && n) pack_gradients(s, j, stream, n, gradients, (char *)j->give[owner].data + at);
             *(pass ? &at : &bytes) +=
@@ -519,7 +522,7 @@ static rk_status send_gradients(rk_sharded *s, rk_in_flight_batch *j) {
 
 rk_status rk_in_flight_batch_send_gradients(rk_sharded *s, rk_in_flight_batch *j,
                                             const rk_activation *gradients) {
-    sum_rows(s, j, gradients);
+    sum_gradients_by_row(s, j, gradients);
     for (int32_t r = 0; r < s->size; r++)
         if (s->owners[r]) RK_TRY(pack_gradients_of_owner(s, j, r, gradients));
     return send_gradients(s, j);

@@ -260,13 +260,14 @@ static rk_status allocate_reals(rk_model *model, int number, int64_t reals, rk_r
 static rk_status reserve_gradients(rk_model *model, const rk_collection_config *collection, int set) {
     int64_t width = 0;
     rk_real *at;
-    for (int32_t f = 0; f < model->n_lookups; f++) width += rk_collection_config_width(collection, f);
+    for (int32_t f = 0; f < model->n_lookups; f++) width += rk_collection_config_feature_width(collection, f);
     RK_TRY(allocate_reals(model, set, width * model->max_here, &at));
     if (model->is_outline) return RK_OK;
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof **model->gradients, &model->gradients[set]));
     for (int32_t f = 0; f < model->n_lookups; f++) {
-        model->gradients[set][f] = (rk_activation){at, rk_collection_config_width(collection, f), NULL};
-        at += rk_collection_config_width(collection, f) * model->max_here;
+        model->gradients[set][f] =
+            (rk_activation){at, rk_collection_config_feature_width(collection, f), NULL};
+        at += rk_collection_config_feature_width(collection, f) * model->max_here;
     }
     return RK_OK;
 }

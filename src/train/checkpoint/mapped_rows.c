@@ -72,7 +72,7 @@ static rk_status map_contiguous_rows(mapped_rows *m, const rk_stored_tensors *te
     if (!part || part->begin % rk_dtype_bytes(tensor->type)) return RK_OK;
     RK_TRY(rk_stored_part_map(tensors, tensor, part, m->files, &data));
     if (tensor->codes != RK_EXPORT_ROWS_TRAINED)
-        *out = rk_row_format_rows(tensor->codes, tensor->dim, data);
+        *out = rk_row_format_view_rows(tensor->codes, tensor->dim, data);
     else
         *out = (rk_rows){.data = (void *)(size_t)data, .dtype = tensor->type, .dim = (int32_t)tensor->dim};
     return RK_OK;
@@ -84,12 +84,12 @@ static rk_status map_split_codes(mapped_rows *m, const rk_stored_tensors *tensor
     const uint8_t *data[3];
     rk_row_columns piece = {0};
     for (int i = 0; i < 3; i++) {
-        piece = rk_row_format_piece(tensor->codes, tensor->dim, (rk_row_component)(RK_ROW_CODES + i));
+        piece = rk_row_format_component(tensor->codes, tensor->dim, (rk_row_component)(RK_ROW_CODES + i));
         const rk_stored_part *part = find_whole_part(tensor, piece.first, piece.n);
         if (!part) return RK_OK;
         RK_TRY(rk_stored_part_map(tensors, tensor, part, m->files, &data[i]));
     }
-    *out = rk_row_format_rows(tensor->codes, tensor->dim, data[0]);
+    *out = rk_row_format_view_rows(tensor->codes, tensor->dim, data[0]);
     out->codes.scales = data[1];
     out->codes.minima = data[2];
     out->codes.tail_stride = piece.n;

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "embedding/config/row_formats.h"
 #include "embedding/local/collection.h"
-#include "embedding/redis/redis_rows.h"
+#include "embedding/redis/redis_row_source.h"
 #include "train/checkpoint/mapped_keys.h"
 #include "train/checkpoint/mapped_rows.h"
 #include "train/checkpoint/tensor_part.h"
@@ -33,14 +33,14 @@ static bool has_quantized_rows(const rk_stored_tensor *tensor) {
 
 static rk_status open_redis(const rk_model_reader *model, const rk_external_rows *external, bool alone,
                             const rk_row_reading *reading, rk_row_source **out) {
-    const rk_redis_rows_options options = {.url = external->url,
-                                           .version = external->version,
-                                           .cache_bytes = (size_t)reading->cache_bytes,
-                                           .timeout = reading->timeout};
+    const rk_redis_row_source_options options = {.url = external->url,
+                                                 .version = external->version,
+                                                 .cache_bytes = (size_t)reading->cache_bytes,
+                                                 .timeout = reading->timeout};
     RK_FAIL_IF(!alone, RK_UNSUPPORTED, "rows in Redis are read by one process, on the CPU");
     RK_FAIL_IF(model->rows != RK_EXPORT_ROWS_TRAINED, RK_UNSUPPORTED,
                "rows in Redis have the format that they were exported in");
-    return rk_redis_rows_open(&options, out);
+    return rk_redis_row_source_open(&options, out);
 }
 
 /* A checkpoint's files may go while a run trains on. */
@@ -66,14 +66,14 @@ static rk_dtype trained_dtype(const rk_stored_tensor *tensor) {
 }
 
 static rk_export_rows row_format_of(const rk_model_reader *model, const rk_stored_tensor *tensor) {
-    return rk_row_format_for(model->rows, tensor->dim, trained_dtype(tensor));
+    return rk_row_format_if_smaller(model->rows, tensor->dim, trained_dtype(tensor));
 }
 
 /* Codes are computed with in f32. */
 static rk_dtype stored_row_dtype(const rk_model_reader *model, const rk_stored_tensor *tensor) {
     rk_export_rows rows = row_format_of(model, tensor);
     if (rows == RK_EXPORT_ROWS_TRAINED) return trained_dtype(tensor);
-    return rk_row_format_name(rows) ? RK_F32 : rk_row_format_type(rows);
+    return rk_row_format_name(rows) ? RK_F32 : rk_row_format_dtype(rows);
 }
 
 rk_dtype rk_model_reader_row_dtype(const void *context, const char *table, rk_dtype configured) {
@@ -86,7 +86,7 @@ static rk_status cannot_hold_value_error(rk_export_rows rows, const rk_stored_te
     RK_AUTOFREE char *table = NULL;
     const char *what;
     RK_TRY(rk_split_table_tensor(tensor->name, &table, &what));
-    return rk_row_format_error(rows, table, row);
+    return rk_row_format_encode_error(rows, table, row);
 }
 
 /* Rows first .. first+n-1 as the table is to hold them; the bytes are in *out until the next call. */
@@ -96,18 +96,18 @@ static rk_status convert_rows(rk_model_reader *m, const rk_stored_tensor *t, int
     int64_t n_values = n * t->dim, failed;
     RK_TRY(rk_reserve(&m->values, &m->values_capacity, (size_t)n_values, sizeof *m->values));
     if (has_quantized_rows(t))
-        rk_row_format_read(t->codes, m->stored, n, t->dim, m->values);
+        rk_row_format_decode(t->codes, m->stored, n, t->dim, m->values);
     else
         rk_row_values_to_f32(t->type, m->stored, n_values, m->values);
     *out = m->values;
     if (rows == RK_EXPORT_ROWS_TRAINED) return RK_OK;
     size_t bytes =
-        (size_t)(n * rk_row_format_columns(rows, t->dim)) * rk_dtype_bytes(rk_row_format_type(rows));
+        (size_t)(n * rk_row_format_columns(rows, t->dim)) * rk_dtype_bytes(rk_row_format_dtype(rows));
     RK_TRY(rk_reserve(&m->written, &m->written_capacity, bytes, 1));
-    rk_row_format_write(rows, m->values, n, t->dim, m->written, &failed);
+    rk_row_format_encode(rows, m->values, n, t->dim, m->written, &failed);
     if (failed >= 0) return cannot_hold_value_error(rows, t, first + failed);
     if (rk_row_format_name(rows))
-        rk_row_format_read(rows, m->written, n, t->dim, m->values);
+        rk_row_format_decode(rows, m->written, n, t->dim, m->values);
     else
         *out = m->written;
     return RK_OK;

@@ -22,7 +22,7 @@ void rk_model_reader_close(rk_model_reader *model);
 
 /* Where rows are that are read as they are stored; NULL: all are to be in the model's memory. path: of the
  * model. alone: it predicts in one process, on the CPU. Errors: RK_UNSUPPORTED, where rows are elsewhere and
- * cannot be read so; those of rk_redis_rows_open. */
+ * cannot be read so; those of rk_redis_row_source_open. */
 rk_status rk_model_reader_row_source(const rk_model_reader *model, const char *path, bool alone,
                                      const rk_row_reading *reading, rk_row_source **out);
 

@@ -65,7 +65,7 @@ static rk_status describe_codes(json_t *format, described *d) {
     const char *name = json_string_value(json_object_get(format, "format"));
     json_t *dim = json_object_get(format, "dim"), *bytes = json_object_get(format, "bytes");
     rk_safetensors_entry *e = &d->entry;
-    if (name) d->codes = rk_row_format_find(name);
+    if (name) d->codes = rk_row_format_from_name(name);
     RK_FAIL_IF(d->codes == RK_EXPORT_ROWS_TRAINED, RK_UNSUPPORTED, "tensor '%s': unknown format of rows '%s'",
                e->name, name ? name : "");
     d->dim = json_integer_value(dim);

@@ -77,12 +77,13 @@ static double full_update_bytes(const rk_plan *plan, int32_t t) {
 
 static void add_owners_work(rk_plan *plan, int32_t t, rank_work *work) {
     const rk_table_placement *p = &plan->placements[t];
-    rk_table_traffic traffic = rk_table_traffic_of(&plan->request, t, &plan->loads[t], p);
-    double full = full_update_bytes(plan, t) / (double)rk_request_rows(&plan->request, t) / p->n_slices;
+    rk_table_traffic traffic = rk_table_traffic_estimate(&plan->request, t, &plan->loads[t], p);
+    double full =
+        full_update_bytes(plan, t) / (double)rk_planner_request_table_rows(&plan->request, t) / p->n_slices;
     for (int32_t part = 0; part < p->n_parts; part++) {
         double share =
             p->n_parts > 1 ? rk_table_part_load_share(&plan->request, &plan->loads[t], part, p->n_parts) : 1;
-        double rows = (double)rk_request_part_rows(&plan->request, t, part, p->n_parts);
+        double rows = (double)rk_planner_request_part_rows(&plan->request, t, part, p->n_parts);
         for (int32_t slice = 0; slice < p->n_slices; slice++) {
             int32_t rank = p->owners[(size_t)slice * (size_t)p->n_parts + (size_t)part];
             rank_work *w = &work[rank];

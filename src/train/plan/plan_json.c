@@ -15,19 +15,19 @@ static json_t *table_json(const rk_plan *plan, int32_t t) {
     json_t *ranks = json_array();
     for (int32_t i = 0; !p->replicated && i < p->n_slices * p->n_parts; i++)
         json_array_append_new(ranks, json_integer(p->owners[i]));
-    json_t *object =
-        json_pack("{s:s, s:I, s:i, s:f, s:s, s:i, s:i, s:b, s:o, s:f, s:f, s:f, s:f}", "name", table->name,
-                  "rows", (json_int_t)rk_request_rows(&plan->request, t), "dim", table->dim, "bytes",
-                  rk_plan_table_bytes(plan, t), "sharding", rk_sharding_names[rk_table_placement_sharding(p)],
-                  "slices", p->n_slices, "parts", p->n_parts, "owner_pooling", (int)p->owner_pooling, "ranks",
-                  ranks, "ids", load->ids, "rows_a_batch", load->batch_rows, "rows_a_trainer",
-                  load->local_rows, "hottest", load->n_hot ? load->hot[0].share : 0.0);
+    json_t *object = json_pack(
+        "{s:s, s:I, s:i, s:f, s:s, s:i, s:i, s:b, s:o, s:f, s:f, s:f, s:f}", "name", table->name, "rows",
+        (json_int_t)rk_planner_request_table_rows(&plan->request, t), "dim", table->dim, "bytes",
+        rk_plan_table_bytes(plan, t), "sharding", rk_sharding_names[rk_table_placement_sharding(p)], "slices",
+        p->n_slices, "parts", p->n_parts, "owner_pooling", (int)p->owner_pooling, "ranks", ranks, "ids",
+        load->ids, "rows_a_batch", load->batch_rows, "rows_a_trainer", load->local_rows, "hottest",
+        load->n_hot ? load->hot[0].share : 0.0);
     int64_t nominal = rk_plan_nominal_rows(plan, t);
-    if (rk_request_dynamic(&plan->request, t)) /* null: any 64 bits */
+    if (rk_planner_request_dynamic_config(&plan->request, t)) /* null: any 64 bits */
         json_object_set_new(object, "nominal_rows", nominal ? json_integer(nominal) : json_null());
-    if (rk_request_has_disk(&plan->request, t))
+    if (rk_planner_request_is_on_disk(&plan->request, t))
         json_object_set_new(object, "disk_bytes",
-                            json_real(rk_request_disk_bytes(&plan->request, t, table->n_rows)));
+                            json_real(rk_planner_request_disk_bytes(&plan->request, t, table->n_rows)));
     return object;
 }
 

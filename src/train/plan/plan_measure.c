@@ -54,7 +54,7 @@ static rk_trial_run simulated_ranks_of(const rk_plan *plan) {
 static rk_row_reduction row_reduction_of(const rk_plan *plan, int32_t n_simulated_ranks) {
     double bytes = 0, memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 4;
     for (int32_t t = 0; t < plan->tables.n_tables; t++) bytes += rk_plan_table_bytes(plan, t);
-    double times = fmax(rk_owner_count(&plan->request.roles), ceil(bytes * n_simulated_ranks / memory));
+    double times = fmax(rk_roles_owner_count(&plan->request.roles), ceil(bytes * n_simulated_ranks / memory));
     return (rk_row_reduction){plan->request.replicate_below > 1 ? plan->request.replicate_below : 1,
                               (int64_t)times};
 }

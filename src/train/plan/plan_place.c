@@ -113,10 +113,10 @@ static rk_status check_table_whole(const rk_plan *plan, int32_t t) {
                  (p->n_parts == 1 || !p->owner_pooling);
     int64_t rows = 0;
     for (int32_t part = 0; whole && part < p->n_parts; part++)
-        rows += rk_request_part_rows(&plan->request, t, part, p->n_parts);
+        rows += rk_planner_request_part_rows(&plan->request, t, part, p->n_parts);
     for (int32_t i = 0; whole && i < p->n_slices * p->n_parts; i++)
         whole = p->owners[i] >= 0 && p->owners[i] < plan->n_ranks && rk_plan_owns(plan, p->owners[i]);
-    RK_FAIL_IF(!whole || rows != rk_request_rows(&plan->request, t), RK_INTERNAL,
+    RK_FAIL_IF(!whole || rows != rk_planner_request_table_rows(&plan->request, t), RK_INTERNAL,
                "the plan does not cover all of table '%s'", table->name);
     return RK_OK;
 }

@@ -88,14 +88,16 @@ rk_status rk_plan_describe_run(rk_plan *plan) {
 
 double rk_plan_part_bytes(const rk_plan *plan, int32_t t, int32_t part) {
     const rk_table_placement *p = &plan->placements[t];
-    int64_t rows = rk_request_part_rows(&plan->request, t, part, p->n_parts);
-    return rk_request_rows_bytes(&plan->request, t, rows) / p->n_slices;
+    int64_t rows = rk_planner_request_part_rows(&plan->request, t, part, p->n_parts);
+    return rk_planner_request_bytes_of_rows(&plan->request, t, rows) / p->n_slices;
 }
 
 double rk_plan_table_bytes(const rk_plan *plan, int32_t t) {
     const rk_table_placement *p = plan->placements ? &plan->placements[t] : NULL;
     double bytes = 0;
-    if (!p || !p->owners) return rk_request_rows_bytes(&plan->request, t, rk_request_rows(&plan->request, t));
+    if (!p || !p->owners)
+        return rk_planner_request_bytes_of_rows(&plan->request, t,
+                                                rk_planner_request_table_rows(&plan->request, t));
     for (int32_t part = 0; part < p->n_parts; part++)
         bytes += rk_plan_part_bytes(plan, t, part) * p->n_slices;
     return bytes;

@@ -92,7 +92,7 @@ static rk_status write_table_line(const rk_plan *plan, int32_t t, int width, rk_
     const rk_table_placement *p = &plan->placements[t];
     const rk_table_statistics *load = &plan->loads[t];
     rk_buffer_printf(out, "  %-*s %16lld %5d %10s %8.4g %12.0f %12.0f  %s", width, table->name,
-                     (long long)rk_request_rows(&plan->request, t), table->dim,
+                     (long long)rk_planner_request_table_rows(&plan->request, t), table->dim,
                      rk_format_size(rk_plan_table_bytes(plan, t)).text, load->ids, load->batch_rows,
                      load->local_rows, rk_sharding_names[rk_table_placement_sharding(p)]);
     if (p->replicated) {
@@ -129,15 +129,15 @@ static void write_dynamic_lines(const rk_plan *plan, int width, rk_buffer *out) 
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
         const rk_table_config *table = &plan->tables.tables[t];
         int64_t ids = rk_plan_nominal_rows(plan, t);
-        if (!rk_request_dynamic(&plan->request, t)) continue;
+        if (!rk_planner_request_dynamic_config(&plan->request, t)) continue;
         double all = rk_plan_table_bytes(plan, t);
-        rk_buffer_printf(out, "  %-*s %16s %16lld %7d %10s %7.0f B\n", width, table->name,
-                         nominal_text(plan, t).text, (long long)rk_request_rows(&plan->request, t),
-                         table->dim, rk_format_size(all).text,
-                         all / (double)rk_request_rows(&plan->request, t));
+        rk_buffer_printf(
+            out, "  %-*s %16s %16lld %7d %10s %7.0f B\n", width, table->name, nominal_text(plan, t).text,
+            (long long)rk_planner_request_table_rows(&plan->request, t), table->dim, rk_format_size(all).text,
+            all / (double)rk_planner_request_table_rows(&plan->request, t));
         counted &= ids > 0;
         nominal += (double)ids * table->dim;
-        rows += (double)rk_request_rows(&plan->request, t) * table->dim;
+        rows += (double)rk_planner_request_table_rows(&plan->request, t) * table->dim;
         bytes += all;
     }
     rk_human_count(nominal, counts[0], sizeof counts[0]);
@@ -152,7 +152,7 @@ static void write_disk_lines(const rk_plan *plan, int width, rk_buffer *out) {
     rk_buffer_printf(out, "\nrows on a disk: its files take up to twice as much\n  %-*s %10s %10s\n", width,
                      "name", "memory", "disk");
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
-        double there = rk_request_disk_bytes(&plan->request, t, plan->tables.tables[t].n_rows);
+        double there = rk_planner_request_disk_bytes(&plan->request, t, plan->tables.tables[t].n_rows);
         if (!there) continue;
         rk_buffer_printf(out, "  %-*s %10s %10s\n", width, plan->tables.tables[t].name,
                          rk_format_size(rk_plan_table_bytes(plan, t)).text, rk_format_size(there).text);
@@ -165,13 +165,15 @@ static void write_disk_lines(const rk_plan *plan, int width, rk_buffer *out) {
 
 static bool has_disk(const rk_plan *plan) {
     bool has = false;
-    for (int32_t t = 0; t < plan->tables.n_tables; t++) has |= rk_request_has_disk(&plan->request, t);
+    for (int32_t t = 0; t < plan->tables.n_tables; t++)
+        has |= rk_planner_request_is_on_disk(&plan->request, t);
     return has;
 }
 
 static bool has_dynamic(const rk_plan *plan) {
     bool has = false;
-    for (int32_t t = 0; t < plan->tables.n_tables; t++) has |= rk_request_dynamic(&plan->request, t) != NULL;
+    for (int32_t t = 0; t < plan->tables.n_tables; t++)
+        has |= rk_planner_request_dynamic_config(&plan->request, t) != NULL;
     return has;
 }
 

@@ -61,8 +61,8 @@ static rk_status add_items(rk_record_memory *m, const rk_served_version *v, cons
     return RK_OK;
 }
 
-static rk_status add_row(rk_record_memory *m, const rk_call *call, const rk_request_rows *rows, size_t first,
-                         int64_t row, const float *predictions, const rk_retrieval *found) {
+static rk_status add_row(rk_record_memory *m, const rk_call *call, const rk_planner_request_table_rows *rows,
+                         size_t first, int64_t row, const float *predictions, const rk_retrieval *found) {
     const rk_served_version *v = call->version;
     const char *model = v->entry->name;
     set_text_value(m, "reckon/request_id", call->request_id);
@@ -75,8 +75,9 @@ static rk_status add_row(rk_record_memory *m, const rk_call *call, const rk_requ
     return predictions ? add_predictions(m, v, predictions + row * v->n_tasks) : add_items(m, v, found, row);
 }
 
-static rk_status make_record(rk_record_memory *m, const rk_call *call, const rk_request_rows *rows,
-                             size_t first, int64_t row, const float *predictions, const rk_retrieval *found) {
+static rk_status make_record(rk_record_memory *m, const rk_call *call,
+                             const rk_planner_request_table_rows *rows, size_t first, int64_t row,
+                             const float *predictions, const rk_retrieval *found) {
     rk_status added = add_row(m, call, rows, first, row, predictions, found);
     rk_buffer_clear(&m->example);
     RK_TRY(rk_example_finish(&m->writer, &m->example)); /* which begins anew after an error too */
@@ -86,8 +87,8 @@ static rk_status make_record(rk_record_memory *m, const rk_call *call, const rk_
     return m->records.status;
 }
 
-void rk_log_call(rk_request_log *log, const rk_call *call, const rk_request_rows *rows, size_t first,
-                 const float *predictions, const rk_retrieval *found, rk_record_memory *m) {
+void rk_log_call(rk_request_log *log, const rk_call *call, const rk_planner_request_table_rows *rows,
+                 size_t first, const float *predictions, const rk_retrieval *found, rk_record_memory *m) {
     if (!rk_request_log_takes(log, call->request_id) || call->n_rows == 0) return;
     size_t most = rk_request_log_max_bytes(log);
     for (int64_t row = 0; row < call->n_rows && m->records.status == RK_OK && m->records.n_bytes <= most;

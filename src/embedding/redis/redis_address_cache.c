@@ -1,4 +1,4 @@
-#include "embedding/redis/redis_addresses.h"
+#include "embedding/redis/redis_address_cache.h"
 
 #include <netdb.h>
 #include <pthread.h>
@@ -15,28 +15,28 @@ typedef struct host_addresses {
     size_t n;
 } host_addresses;
 
-struct rk_redis_addresses {
+struct rk_redis_address_cache {
     pthread_mutex_t mutex;
     host_addresses *hosts; /* [n_hosts] */
     size_t n_hosts, capacity;
 };
 
-rk_status rk_redis_addresses_create(rk_redis_addresses **out) {
-    rk_redis_addresses *a;
+rk_status rk_redis_address_cache_create(rk_redis_address_cache **out) {
+    rk_redis_address_cache *a;
     RK_TRY(rk_alloc(1, sizeof *a, &a));
     pthread_mutex_init(&a->mutex, NULL);
     *out = a;
     return RK_OK;
 }
 
-void rk_redis_addresses_free(rk_redis_addresses *a) {
+void rk_redis_address_cache_free(rk_redis_address_cache *a) {
     if (!a) return;
     pthread_mutex_destroy(&a->mutex);
     RK_FREE_ALL(a->hosts, a);
 }
 
 /* May block for as long as the system's resolver does. */
-static rk_status resolve_host(host_addresses *h) {
+static rk_status resolve_host_addresses(host_addresses *h) {
     char port[16];
     struct addrinfo *found, wanted = {.ai_flags = AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     snprintf(port, sizeof port, "%d", h->port);
@@ -52,14 +52,14 @@ static rk_status resolve_host(host_addresses *h) {
     return RK_OK;
 }
 
-static host_addresses *find_host(rk_redis_addresses *a, const char *host, int port) {
+static host_addresses *find_known_host(rk_redis_address_cache *a, const char *host, int port) {
     for (size_t i = 0; i < a->n_hosts; i++)
         if (a->hosts[i].port == port && strcmp(a->hosts[i].host, host) == 0) return &a->hosts[i];
     return NULL;
 }
 
-static rk_status store_addresses(rk_redis_addresses *a, const host_addresses *h) {
-    host_addresses *known = find_host(a, h->host, h->port);
+static rk_status store_addresses(rk_redis_address_cache *a, const host_addresses *h) {
+    host_addresses *known = find_known_host(a, h->host, h->port);
     if (!known) {
         RK_TRY(rk_grow(&a->hosts, a->n_hosts, &a->capacity, sizeof *a->hosts));
         known = &a->hosts[a->n_hosts++];
@@ -68,20 +68,20 @@ static rk_status store_addresses(rk_redis_addresses *a, const host_addresses *h)
     return RK_OK;
 }
 
-static rk_status resolve_and_store(rk_redis_addresses *a, host_addresses *h) {
-    RK_TRY(resolve_host(h));
+static rk_status resolve_and_store(rk_redis_address_cache *a, host_addresses *h) {
+    RK_TRY(resolve_host_addresses(h));
     pthread_mutex_lock(&a->mutex);
     rk_status status = store_addresses(a, h);
     pthread_mutex_unlock(&a->mutex);
     return status;
 }
 
-rk_status rk_redis_addresses_get(rk_redis_addresses *a, const char *host, int port,
-                                 rk_redis_address out[RK_REDIS_MAX_ADDRESSES], size_t *n) {
+rk_status rk_redis_address_cache_get(rk_redis_address_cache *a, const char *host, int port,
+                                     rk_redis_address out[RK_REDIS_MAX_ADDRESSES], size_t *n) {
     host_addresses h = {.port = port};
     snprintf(h.host, sizeof h.host, "%s", host);
     pthread_mutex_lock(&a->mutex);
-    const host_addresses *known = find_host(a, h.host, port);
+    const host_addresses *known = find_known_host(a, h.host, port);
     if (known) h = *known;
     pthread_mutex_unlock(&a->mutex);
     if (!known) RK_TRY(resolve_and_store(a, &h));
@@ -90,7 +90,7 @@ rk_status rk_redis_addresses_get(rk_redis_addresses *a, const char *host, int po
     return RK_OK;
 }
 
-void rk_redis_addresses_refresh(rk_redis_addresses *a) {
+void rk_redis_address_cache_refresh(rk_redis_address_cache *a) {
     for (size_t i = 0;; i++) {
         pthread_mutex_lock(&a->mutex);
         bool is_end = i >= a->n_hosts;

@@ -6,8 +6,8 @@
  * refuses was not sent, and the other trainers must not go on either; backward takes finite gradients and
  * sends their sums, and they may change when it returns; in end, no row is updated that not all trainers
  * agree upon. */
-#ifndef RK_EMBEDDING_SHARDED_SHARDED_H
-#define RK_EMBEDDING_SHARDED_SHARDED_H
+#ifndef RK_EMBEDDING_SHARDED_SHARDED_STORE_H
+#define RK_EMBEDDING_SHARDED_SHARDED_STORE_H
 
 #include <reckon/embeddings.h>
 
@@ -54,6 +54,6 @@ typedef struct rk_sharded_counts {
     uint64_t bytes_served;                /* of answers, its own among them */
     double wait_s;                        /* in wait and end */
 } rk_sharded_counts;
-rk_sharded_counts rk_sharded_count(const rk_sharded *sharded);
+rk_sharded_counts rk_sharded_read_counts(const rk_sharded *sharded);
 
 #endif

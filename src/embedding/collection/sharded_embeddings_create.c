@@ -3,13 +3,14 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
-#include "embedding/collection/over_ranks.h"
+#include "embedding/collection/sharded_embeddings.h"
 #include "embedding/planner/sharding_planner.h"
 
 enum { REPLICATE_BELOW = 10000, USUAL_BATCH = 4096 };
 
 /* By tables without rows, which take next to no memory. */
-static rk_status check_config(const rk_embeddings_config *config, const rk_dynamic_config *dynamic) {
+static rk_status check_collection_config(const rk_embeddings_config *config,
+                                         const rk_dynamic_config *dynamic) {
     RK_AUTOFREE rk_table_part *parts = NULL;
     rk_embeddings *tables = NULL;
     RK_TRY(rk_alloc((size_t)config->n_tables, sizeof *parts, &parts));
@@ -58,7 +59,8 @@ static uint64_t hash_config(const rk_embeddings_config *config, const rk_dynamic
     return hash;
 }
 
-static rk_status check_same_on_ranks(const rk_embeddings_config *config, const rk_dynamic_config *dynamic) {
+static rk_status check_config_same_on_ranks(const rk_embeddings_config *config,
+                                            const rk_dynamic_config *dynamic) {
     uint64_t hash = hash_config(config, dynamic);
     bool same;
     RK_TRY(rk_comm_all_equal(config->comm, &hash, sizeof hash, &same));
@@ -83,8 +85,8 @@ static rk_status plan_sharding(const rk_embeddings_config *config, const rk_dyna
     return rk_table_placements_check_same(config->comm, placements, config->n_tables);
 }
 
-static rk_status create_sharded(const rk_embeddings_config *config, const rk_dynamic_config *dynamic,
-                                const rk_table_placement *placements, rk_sharded **out) {
+static rk_status create_sharded_store(const rk_embeddings_config *config, const rk_dynamic_config *dynamic,
+                                      const rk_table_placement *placements, rk_sharded **out) {
     int32_t size = rk_comm_size(config->comm);
     RK_AUTOFREE int64_t *first = NULL;
     rk_sharded *sharded = NULL;
@@ -106,17 +108,16 @@ static rk_status create_sharded(const rk_embeddings_config *config, const rk_dyn
     return status;
 }
 
-rk_status rk_embeddings_create_over_ranks(const rk_embeddings_config *config,
-                                          const rk_dynamic_config *dynamic, rk_status taken,
-                                          rk_embeddings **out) {
+rk_status rk_sharded_embeddings_create(const rk_embeddings_config *config, const rk_dynamic_config *dynamic,
+                                       rk_status taken, rk_embeddings **out) {
     rk_table_placement *placements = NULL;
     rk_sharded *sharded;
-    rk_status status = taken == RK_OK ? check_config(config, dynamic) : taken;
+    rk_status status = taken == RK_OK ? check_collection_config(config, dynamic) : taken;
     if (status == RK_OK) status = rk_alloc((size_t)config->n_tables, sizeof *placements, &placements);
     RK_GOTO(rk_comm_agree_on_status(config->comm, status));
-    RK_GOTO(check_same_on_ranks(config, dynamic));
+    RK_GOTO(check_config_same_on_ranks(config, dynamic));
     RK_GOTO(plan_sharding(config, dynamic, placements));
-    RK_GOTO(create_sharded(config, dynamic, placements, &sharded));
+    RK_GOTO(create_sharded_store(config, dynamic, placements, &sharded));
     *out = sharded->trainer_tables;
     (*out)->ops = &rk_over_ranks;
     (*out)->ranks = sharded;

@@ -1,4 +1,4 @@
-#include "embedding/sharded/sharded.h"
+#include "embedding/sharded/sharded_store.h"
 
 #include <string.h>
 
@@ -15,14 +15,15 @@ rk_store *rk_sharded_as_store(rk_sharded *s) {
     return &s->as_store;
 }
 
-static rk_status send_ids_as(rk_sharded *s, int64_t n, const rk_ids *ids, int64_t kind, int64_t word) {
-    rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
-    RK_TRY(rk_sharded_wait_until(s, j, RK_IN_FLIGHT_FREE));
+static rk_status begin_batch_of_kind(rk_sharded *s, int64_t n, const rk_ids *ids, int64_t kind,
+                                     int64_t word) {
+    rk_in_flight_batch *j = rk_sharded_batch_at(s, s->begun);
+    RK_TRY(rk_sharded_wait_for_batch_state(s, j, RK_IN_FLIGHT_FREE));
     j->kind = kind;
     j->word = word;
     j->is_read = false;
     RK_TRY(rk_in_flight_batch_input_dist(s, j, n, ids));
-    rk_sharded_enqueue(s, j);
+    rk_sharded_enqueue_batch(s, j);
     return RK_OK;
 }
 
@@ -31,19 +32,19 @@ static rk_status sharded_begin(rk_store *store, int64_t n, const rk_ids *ids, bo
     RK_FAIL_IF(s->begun - s->finished > s->staleness, RK_INVALID_ARGUMENT,
                "%lld batches are in flight; staleness %lld allows no more",
                (long long)(s->begun - s->finished), (long long)s->staleness);
-    return send_ids_as(s, n, ids, training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK, 0);
+    return begin_batch_of_kind(s, n, ids, training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK, 0);
 }
 
 static rk_status sharded_wait(rk_store *store) {
     rk_sharded *s = sharded_of_store(store);
     RK_FAIL_IF(s->begun == s->finished, RK_INVALID_ARGUMENT, "no batch is in flight");
     uint64_t began = rk_trace_begin();
-    rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->finished);
-    rk_status status = rk_sharded_wait_until(s, j, RK_IN_FLIGHT_READY);
+    rk_in_flight_batch *j = rk_sharded_batch_at(s, s->finished);
+    rk_status status = rk_sharded_wait_for_batch_state(s, j, RK_IN_FLIGHT_READY);
     rk_trace_end(began, "wait for rows");
     if (status != RK_OK || j->kind == RK_IN_FLIGHT_CONTROL) return status;
     s->keys = j->keys;
-    status = rk_in_flight_batch_share_rows(s, j);
+    status = rk_in_flight_batch_map_absent_keys(s, j);
     return status;
 }
 
@@ -69,14 +70,14 @@ static void sharded_lookup(const rk_store *store, bool training, int32_t f, int6
                            const rk_activation *to) {
     (void)training;
     const rk_sharded *s = sharded_of_store(store);
-    rk_in_flight_batch_lookup(s, rk_in_flight_batch_at(s, s->finished), f, first, last, to);
+    rk_in_flight_batch_lookup(s, rk_sharded_batch_at(s, s->finished), f, first, last, to);
 }
 
 static rk_status sharded_backward(rk_store *store, const rk_activation *gradients, bool known_finite) {
     (void)known_finite;
     rk_sharded *s = sharded_of_store(store);
     uint64_t began = rk_trace_begin();
-    rk_status status = rk_in_flight_batch_send_gradients(s, rk_in_flight_batch_at(s, s->finished), gradients);
+    rk_status status = rk_in_flight_batch_send_gradients(s, rk_sharded_batch_at(s, s->finished), gradients);
     rk_trace_end(began, "send gradients");
     return status;
 }
@@ -84,15 +85,15 @@ static rk_status sharded_backward(rk_store *store, const rk_activation *gradient
 static rk_status sharded_flush(rk_store *store) {
     rk_sharded *s = sharded_of_store(store);
     for (size_t i = 0; i < s->n_in_flight_batches && s->begun == s->finished; i++)
-        RK_TRY(rk_sharded_wait_until(s, &s->in_flight_batches[i], RK_IN_FLIGHT_FREE));
+        RK_TRY(rk_sharded_wait_for_batch_state(s, &s->in_flight_batches[i], RK_IN_FLIGHT_FREE));
     return RK_OK;
 }
 
-static rk_status finish_batch(rk_store *store, bool applies) {
+static rk_status end_oldest_batch(rk_store *store, bool applies) {
     rk_sharded *s = sharded_of_store(store);
-    rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->finished);
+    rk_in_flight_batch *j = rk_sharded_batch_at(s, s->finished);
     if (j->kind == RK_IN_FLIGHT_TRAIN) RK_TRY(rk_in_flight_batch_send_step_status(s, j, applies));
-    rk_sharded_mark_returned(s, j);
+    rk_sharded_mark_gradients_sent(s, j);
     s->finished++;
     s->seen.n_batches++;
     return s->staleness ? RK_OK : sharded_flush(store);
@@ -100,18 +101,18 @@ static rk_status finish_batch(rk_store *store, bool applies) {
 
 static rk_status sharded_end(rk_store *store, bool applies) {
     uint64_t began = rk_trace_begin();
-    rk_status status = finish_batch(store, applies);
+    rk_status status = end_oldest_batch(store, applies);
     rk_trace_end(began, "wait for updates of rows");
     return status;
 }
 
-static rk_status send_to_servers(rk_store *store, int64_t word) {
+static rk_status send_control_to_servers(rk_store *store, int64_t word) {
     rk_sharded *s = sharded_of_store(store);
     if (!s->roles.n_owners) return RK_OK;
     RK_TRY(sharded_flush(store));
-    RK_TRY(send_ids_as(s, 0, NULL, RK_IN_FLIGHT_CONTROL, word));
+    RK_TRY(begin_batch_of_kind(s, 0, NULL, RK_IN_FLIGHT_CONTROL, word));
     RK_TRY(sharded_wait(store));
-    rk_sharded_mark_returned(s, rk_in_flight_batch_at(s, s->finished));
+    rk_sharded_mark_gradients_sent(s, rk_sharded_batch_at(s, s->finished));
     s->finished++;
     return sharded_flush(store);
 }
@@ -119,28 +120,28 @@ static rk_status send_to_servers(rk_store *store, int64_t word) {
 static rk_status sharded_serve(rk_store *store, int64_t *word) {
     rk_sharded *s = sharded_of_store(store);
     for (;;) {
-        rk_in_flight_batch *j = rk_in_flight_batch_at(s, s->begun);
-        RK_TRY(rk_sharded_wait_until(s, j, RK_IN_FLIGHT_FREE));
+        rk_in_flight_batch *j = rk_sharded_batch_at(s, s->begun);
+        RK_TRY(rk_sharded_wait_for_batch_state(s, j, RK_IN_FLIGHT_FREE));
         j->is_read = false;
         for (int32_t r = 0; r < s->size; r++) s->messages[r] = (rk_message){0};
         RK_TRY(rk_all_to_all_begin(s->comm, RK_CHANNEL_IDS, s->messages, s->nobody, s->trainers, &j->ids));
-        rk_sharded_enqueue(s, j);
-        RK_TRY(rk_sharded_wait_until_served(s));
+        rk_sharded_enqueue_batch(s, j);
+        RK_TRY(rk_sharded_wait_until_all_served(s));
         if (j->kind != RK_IN_FLIGHT_CONTROL) continue;
         *word = j->word;
-        rk_sharded_mark_returned(s, j);
-        return rk_sharded_wait_until(s, j, RK_IN_FLIGHT_FREE);
+        rk_sharded_mark_gradients_sent(s, j);
+        return rk_sharded_wait_for_batch_state(s, j, RK_IN_FLIGHT_FREE);
     }
 }
 
-static rk_status load_keys(rk_store *store, const rk_stored_keys *keys) {
+static rk_status sharded_load_keys(rk_store *store, const rk_stored_keys *keys) {
     rk_sharded *s = sharded_of_store(store);
     if (!keys) rk_row_before_images_clear(&s->before_images); /* of rows that no key has now */
     return rk_embeddings_load_keys(s->store, keys);
 }
 
 /* What each rank tells of a part of a table that it has. */
-static rk_key_share count_part(const rk_sharded *s, const rk_table_shard *shard) {
+static rk_key_share count_keys_of_part(const rk_sharded *s, const rk_table_shard *shard) {
     const rk_dynamic_table *t = shard->stored < 0 ? NULL : s->store->tables[shard->stored].dynamic;
     return t ? (rk_key_share){.n_keys = t->n_keys,
                               .n_candidates = rk_dynamic_count_candidates(t),
@@ -148,7 +149,7 @@ static rk_key_share count_part(const rk_sharded *s, const rk_table_shard *shard)
              : (rk_key_share){0};
 }
 
-static void add_share(rk_key_share *sum, const rk_key_share *part) {
+static void add_key_share(rk_key_share *sum, const rk_key_share *part) {
     sum->n_keys += part->n_keys;
     sum->n_candidates += part->n_candidates;
     sum->totals.n_admitted += part->totals.n_admitted;
@@ -157,14 +158,14 @@ static void add_share(rk_key_share *sum, const rk_key_share *part) {
 }
 
 /* Shards of a table stand in the order of its parts. parts [n_shards]: what is known of each. */
-static void tell_shares(rk_sharded *s, const rk_key_share *parts) {
+static void set_key_shares_of_tables(rk_sharded *s, const rk_key_share *parts) {
     for (int32_t h = 0; h < s->n_shards; h++) {
         const rk_table_shard *shard = &s->shards[h];
         rk_dynamic_table *t = shard->stored < 0 ? NULL : s->store->tables[shard->stored].dynamic;
         rk_key_share before = {0}, all = {0};
         for (int32_t g = h - shard->part; t && g < h - shard->part + shard->n_parts; g++) {
-            if (g < h) add_share(&before, &parts[g]);
-            add_share(&all, &parts[g]);
+            if (g < h) add_key_share(&before, &parts[g]);
+            add_key_share(&all, &parts[g]);
         }
         if (!t) continue;
         t->share = all;
@@ -174,9 +175,9 @@ static void tell_shares(rk_sharded *s, const rk_key_share *parts) {
 }
 
 /* As batches tell it, but before the first one. */
-static void count_all(rk_sharded *s, const rk_key_share *parts) {
+static void sum_key_shares(rk_sharded *s, const rk_key_share *parts) {
     rk_key_share all = {0};
-    for (int32_t h = 0; h < s->n_shards; h++) add_share(&all, &parts[h]);
+    for (int32_t h = 0; h < s->n_shards; h++) add_key_share(&all, &parts[h]);
     s->keys = (rk_key_counts){.n_tables = s->n_dynamic,
                               .n_rows = all.n_keys,
                               .n_admitted = all.totals.n_admitted,
@@ -185,14 +186,14 @@ static void count_all(rk_sharded *s, const rk_key_share *parts) {
                               .n_missing = s->keys.n_missing};
 }
 
-static rk_status number_keys(rk_store *store) {
+static rk_status number_keys_over_ranks(rk_store *store) {
     rk_sharded *s = sharded_of_store(store);
     RK_AUTOFREE rk_key_share *parts = NULL;
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     size_t n_bytes = (size_t)s->n_shards * sizeof *parts;
     if (!s->n_dynamic) return RK_OK;
     RK_TRY(rk_comm_agree_on_status(s->comm, rk_alloc((size_t)s->n_shards, sizeof *parts, &parts)));
-    for (int32_t h = 0; h < s->n_shards; h++) parts[h] = count_part(s, &s->shards[h]);
+    for (int32_t h = 0; h < s->n_shards; h++) parts[h] = count_keys_of_part(s, &s->shards[h]);
     RK_TRY(rk_comm_all_gather(s->comm, RK_CHANNEL_VALUES, parts, n_bytes, &all_to_all));
     for (int32_t h = 0; h < s->n_shards; h++) {
         const void *theirs;
@@ -200,8 +201,8 @@ static rk_status number_keys(rk_store *store) {
         RK_TRY(rk_all_to_all_get_message(all_to_all, s->shards[h].owner, n_bytes, &theirs));
         memcpy(&parts[h], (const rk_key_share *)theirs + h, sizeof *parts);
     }
-    tell_shares(s, parts);
-    count_all(s, parts);
+    set_key_shares_of_tables(s, parts);
+    sum_key_shares(s, parts);
     return RK_OK;
 }
 
@@ -257,7 +258,7 @@ static uint64_t sharded_bytes(const rk_store *store) {
     return rk_embeddings_bytes(sharded_of_store(store)->store);
 }
 
-rk_sharded_counts rk_sharded_count(const rk_sharded *s) {
+rk_sharded_counts rk_sharded_read_counts(const rk_sharded *s) {
     rk_sharded_counts counts = s->seen;
     counts.bytes_served = atomic_load(&s->bytes_served);
     counts.rows_served = atomic_load(&s->rows_served);
@@ -276,19 +277,19 @@ static rk_store_counts sharded_count(const rk_store *store) {
 const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
                                      .begin = sharded_begin,
                                      .wait = sharded_wait,
-                                     .prefetch = rk_store_no_prefetch,
-                                     .set_cancel_flag = rk_store_no_cancel,
+                                     .prefetch = rk_store_noop_prefetch,
+                                     .set_cancel_flag = rk_store_noop_set_cancel_flag,
                                      .lookup_early = sharded_lookup_early,
                                      .lookup = sharded_lookup,
-                                     .n_pieces = rk_store_no_pieces,
-                                     .update_piece = rk_store_no_piece,
-                                     .complete = rk_store_no_call,
+                                     .n_pieces = rk_store_zero_pieces,
+                                     .update_piece = rk_store_noop_update_piece,
+                                     .complete = rk_store_noop_void,
                                      .backward = sharded_backward,
                                      .end = sharded_end,
                                      .flush = sharded_flush,
                                      .reload = sharded_reload,
-                                     .load_keys = load_keys,
-                                     .number_keys = number_keys,
+                                     .load_keys = sharded_load_keys,
+                                     .number_keys = number_keys_over_ranks,
                                      .state = sharded_state,
                                      .read_before_images = sharded_read_before_images,
                                      .has_row_files = sharded_has_row_files,
@@ -297,7 +298,7 @@ const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
                                      .scale_learning_rate = sharded_scale_learning_rate,
                                      .bytes = sharded_bytes,
                                      .count = sharded_count,
-                                     .send_to_servers = send_to_servers,
+                                     .send_to_servers = send_control_to_servers,
                                      .serve = sharded_serve};
 
 void rk_wire_pack(void *to, rk_dtype wire, const float *from, int64_t n) {

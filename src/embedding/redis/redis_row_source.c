@@ -1,4 +1,4 @@
-#include "embedding/redis/redis_rows.h"
+#include "embedding/redis/redis_row_source.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -12,26 +12,27 @@
 /* How long after a failure nobody waits for Redis again: those who queue behind it would be late too. */
 static const uint64_t pause_us = 100000;
 
-struct rk_redis_rows {
+struct rk_redis_row_source {
     rk_row_source source;
     rk_redis_url url;
     rk_row_manifest manifest;
     rk_row_cache **caches; /* [manifest.n_tables] */
     double timeout;
-    rk_redis_addresses *addresses; /* of all threads' connections; asked for anew by check_available */
-    rk_redis *prober;              /* for opening and checking */
+    rk_redis_address_cache
+        *addresses;   /* of all threads' connections; asked for anew by check_source_available */
+    rk_redis *prober; /* for opening and checking */
     atomic_bool available;
     _Atomic uint64_t paused_until; /* rk_clock_us */
     _Atomic int64_t n_cached, n_fetched;
 };
 
-static rk_status read_manifest(rk_redis_rows *r, const char *version) {
+static rk_status fetch_manifest(rk_redis_row_source *r, const char *version) {
     rk_row_manifest named;
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     RK_TRY(rk_row_manifest_init(r->url.prefix, version, &named));
     const rk_redis_command get = {.verb = RK_REDIS_GET, .key = named.key, .number = -1, .text = &text};
     const rk_redis_limits limits = {.timeout = r->timeout};
-    rk_status status = rk_redis_run(r->prober, &get, 1, &limits);
+    rk_status status = rk_redis_run_commands(r->prober, &get, 1, &limits);
     if (status == RK_OK && text.n_bytes == 0)
         status = rk_error(
             RK_NOT_FOUND,
@@ -53,7 +54,7 @@ static int compare_table_sizes(const void *a, const void *b) {
 }
 
 /* Small tables are kept whole; the others share what is left equally. */
-static rk_status create_caches(rk_redis_rows *r, size_t n_bytes) {
+static rk_status create_row_caches(rk_redis_row_source *r, size_t n_bytes) {
     const rk_row_manifest *m = &r->manifest;
     RK_AUTOFREE table_size *sizes = NULL;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(m->n_tables, r->caches), RK_ARRAY(m->n_tables, sizes)));
@@ -70,47 +71,47 @@ static rk_status create_caches(rk_redis_rows *r, size_t n_bytes) {
     return RK_OK;
 }
 
-static rk_status open_rows(rk_redis_rows *r, const rk_redis_rows_options *o) {
+static rk_status open_row_source(rk_redis_row_source *r, const rk_redis_row_source_options *o) {
     RK_TRY(rk_redis_url_parse(o->url, &r->url));
-    RK_TRY(rk_redis_addresses_create(&r->addresses));
+    RK_TRY(rk_redis_address_cache_create(&r->addresses));
     RK_TRY(rk_redis_create(&r->url, r->addresses, &r->prober));
-    RK_TRY(read_manifest(r, o->version));
-    return create_caches(r, o->cache_bytes);
+    RK_TRY(fetch_manifest(r, o->version));
+    return create_row_caches(r, o->cache_bytes);
 }
 
-static void free_rows(rk_row_source *source) {
-    rk_redis_rows *r = (rk_redis_rows *)source;
+static void free_row_source(rk_row_source *source) {
+    rk_redis_row_source *r = (rk_redis_row_source *)source;
     for (size_t t = 0; r->caches && t < r->manifest.n_tables; t++) rk_row_cache_free(r->caches[t]);
     rk_redis_free(r->prober);
-    rk_redis_addresses_free(r->addresses);
+    rk_redis_address_cache_free(r->addresses);
     rk_row_manifest_release(&r->manifest);
     rk_redis_url_release(&r->url);
     RK_FREE_ALL(r->caches, r);
 }
 
 static rk_status create_store(rk_row_source *source, const rk_embeddings *embeddings, rk_store **out) {
-    return rk_redis_store_create(embeddings, (rk_redis_rows *)source, out);
+    return rk_redis_store_create(embeddings, (rk_redis_row_source *)source, out);
 }
 
-static bool is_available(const rk_row_source *source) {
-    return atomic_load(&((const rk_redis_rows *)source)->available);
+static bool is_source_available(const rk_row_source *source) {
+    return atomic_load(&((const rk_redis_row_source *)source)->available);
 }
 
-static void count_reads(const rk_row_source *source, int64_t *n_cached, int64_t *n_fetched) {
-    const rk_redis_rows *r = (const rk_redis_rows *)source;
+static void count_cached_and_fetched(const rk_row_source *source, int64_t *n_cached, int64_t *n_fetched) {
+    const rk_redis_row_source *r = (const rk_redis_row_source *)source;
     *n_cached = atomic_load(&r->n_cached);
     *n_fetched = atomic_load(&r->n_fetched);
 }
 
 /* All nodes answer, and the manifest is there. */
-static rk_status check_available(rk_row_source *source) {
-    rk_redis_rows *r = (rk_redis_rows *)source;
+static rk_status check_source_available(rk_row_source *source) {
+    rk_redis_row_source *r = (rk_redis_row_source *)source;
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     const rk_redis_command get = {.verb = RK_REDIS_GET, .key = r->manifest.key, .number = -1, .text = &text};
     const rk_redis_limits limits = {.timeout = r->timeout};
-    if (!atomic_load(&r->available)) rk_redis_addresses_refresh(r->addresses);
+    if (!atomic_load(&r->available)) rk_redis_address_cache_refresh(r->addresses);
     rk_status status = rk_redis_ping(r->prober, &limits);
-    if (status == RK_OK) status = rk_redis_run(r->prober, &get, 1, &limits);
+    if (status == RK_OK) status = rk_redis_run_commands(r->prober, &get, 1, &limits);
     if (status == RK_OK && text.n_bytes == 0)
         status = rk_error(RK_UNAVAILABLE, "Redis at %s:%d has no '%s' any more", r->url.host, r->url.port,
                           get.key);
@@ -119,31 +120,31 @@ static rk_status check_available(rk_row_source *source) {
     return status;
 }
 
-rk_status rk_redis_rows_open(const rk_redis_rows_options *o, rk_row_source **out) {
-    static const rk_row_source_ops ops = {.free = free_rows,
+rk_status rk_redis_row_source_open(const rk_redis_row_source_options *o, rk_row_source **out) {
+    static const rk_row_source_ops ops = {.free = free_row_source,
                                           .create_store = create_store,
-                                          .is_available = is_available,
-                                          .check = check_available,
-                                          .count = count_reads};
-    rk_redis_rows *r;
+                                          .is_available = is_source_available,
+                                          .check = check_source_available,
+                                          .count = count_cached_and_fetched};
+    rk_redis_row_source *r;
     RK_TRY(rk_alloc(1, sizeof *r, &r));
     r->source.ops = &ops;
     r->timeout = o->timeout;
     atomic_init(&r->available, true);
-    rk_status status = open_rows(r, o);
+    rk_status status = open_row_source(r, o);
     if (status == RK_OK)
         *out = &r->source;
     else
-        free_rows(&r->source);
+        free_row_source(&r->source);
     return status;
 }
 
-const rk_row_manifest *rk_redis_rows_manifest(const rk_redis_rows *r) {
+const rk_row_manifest *rk_redis_row_source_manifest(const rk_redis_row_source *r) {
     return &r->manifest;
 }
 
-struct rk_row_reader {
-    rk_redis_rows *rows;
+struct rk_redis_row_reader {
+    rk_redis_row_source *rows;
     rk_redis *redis;
     rk_redis_command *missing; /* [n_missing]: rows that no cache has */
     struct missing_row {
@@ -153,26 +154,26 @@ struct rk_row_reader {
     size_t n_missing, missing_capacity, rows_capacity;
 };
 
-rk_status rk_row_reader_create(rk_redis_rows *rows, rk_row_reader **out) {
-    rk_row_reader *reader;
+rk_status rk_redis_row_reader_create(rk_redis_row_source *rows, rk_redis_row_reader **out) {
+    rk_redis_row_reader *reader;
     RK_TRY(rk_alloc(1, sizeof *reader, &reader));
     reader->rows = rows;
     rk_status status = rk_redis_create(&rows->url, rows->addresses, &reader->redis);
     if (status == RK_OK)
         *out = reader;
     else
-        rk_row_reader_free(reader);
+        rk_redis_row_reader_free(reader);
     return status;
 }
 
-void rk_row_reader_free(rk_row_reader *reader) {
+void rk_redis_row_reader_free(rk_redis_row_reader *reader) {
     if (!reader) return;
     rk_redis_free(reader->redis);
     RK_FREE_ALL(reader->missing, reader->missing_rows, reader);
 }
 
-static rk_status add_missing(rk_row_reader *reader, const rk_stored_rows *t, rk_row_cache *cache, int64_t row,
-                             char *out) {
+static rk_status add_missing_row(rk_redis_row_reader *reader, const rk_stored_rows *t, rk_row_cache *cache,
+                                 int64_t row, char *out) {
     RK_TRY(rk_grow(&reader->missing, reader->n_missing, &reader->missing_capacity, sizeof *reader->missing));
     RK_TRY(rk_grow(&reader->missing_rows, reader->n_missing, &reader->rows_capacity,
                    sizeof *reader->missing_rows));
@@ -186,23 +187,23 @@ static rk_status add_missing(rk_row_reader *reader, const rk_stored_rows *t, rk_
     return RK_OK;
 }
 
-static rk_status read_from_cache(rk_row_reader *reader, const rk_row_request *request) {
+static rk_status read_from_cache(rk_redis_row_reader *reader, const rk_row_request *request) {
     const rk_stored_rows *t = &reader->rows->manifest.tables[request->table];
     rk_row_cache *cache = reader->rows->caches[request->table];
     for (size_t i = 0; i < request->n; i++) {
         char *out = request->out + i * (size_t)t->row_bytes;
         if (!rk_row_cache_get(cache, request->rows[i], out))
-            RK_TRY(add_missing(reader, t, cache, request->rows[i], out));
+            RK_TRY(add_missing_row(reader, t, cache, request->rows[i], out));
     }
     return RK_OK;
 }
 
-static rk_status read_missing(rk_row_reader *reader, const atomic_bool *cancel) {
-    rk_redis_rows *r = reader->rows;
+static rk_status fetch_missing_rows(rk_redis_row_reader *reader, const atomic_bool *cancel) {
+    rk_redis_row_source *r = reader->rows;
     RK_FAIL_IF(rk_clock_us() < atomic_load(&r->paused_until), RK_UNAVAILABLE,
                "rows could not be read from Redis at %s:%d a moment ago", r->url.host, r->url.port);
     const rk_redis_limits limits = {r->timeout, cancel};
-    rk_status status = rk_redis_run(reader->redis, reader->missing, reader->n_missing, &limits);
+    rk_status status = rk_redis_run_commands(reader->redis, reader->missing, reader->n_missing, &limits);
     if (status == RK_UNAVAILABLE) {
         atomic_store(&r->available, false);
         atomic_store(&r->paused_until, rk_clock_us() + pause_us);
@@ -213,8 +214,8 @@ static rk_status read_missing(rk_row_reader *reader, const atomic_bool *cancel) 
     return RK_OK;
 }
 
-rk_status rk_row_reader_get(rk_row_reader *reader, const rk_row_request *requests, size_t n,
-                            const atomic_bool *cancel) {
+rk_status rk_redis_row_reader_read_rows(rk_redis_row_reader *reader, const rk_row_request *requests, size_t n,
+                                        const atomic_bool *cancel) {
     int64_t n_rows = 0, n_missing;
     reader->n_missing = 0;
     for (size_t i = 0; i < n; i++) {
@@ -222,7 +223,7 @@ rk_status rk_row_reader_get(rk_row_reader *reader, const rk_row_request *request
         n_rows += (int64_t)requests[i].n;
     }
     n_missing = (int64_t)reader->n_missing;
-    if (n_missing) RK_TRY(read_missing(reader, cancel));
+    if (n_missing) RK_TRY(fetch_missing_rows(reader, cancel));
     atomic_fetch_add(&reader->rows->n_cached, n_rows - n_missing);
     atomic_fetch_add(&reader->rows->n_fetched, n_missing);
     return RK_OK;

@@ -45,8 +45,8 @@ static rk_status build(rk_config *config, rk_model_options *options, rk_comm *co
 static int64_t drain(rk_model *model, double *losses) {
     bool left;
     int64_t n = 0;
-    for (check(rk_model_drain(model, &losses[n], &left)); left;
-         check(rk_model_drain(model, &losses[n], &left)))
+    for (check(rk_model_finish_oldest_batch(model, &losses[n], &left)); left;
+         check(rk_model_finish_oldest_batch(model, &losses[n], &left)))
         n++;
     return n;
 }
@@ -54,7 +54,7 @@ static int64_t drain(rk_model *model, double *losses) {
 /* A rank that only holds rows, until the trainers are done. */
 static int serve(rk_model *model, rk_comm *comm) {
     int64_t word;
-    check(rk_model_serve(model, &word));
+    check(rk_model_serve_rows(model, &word));
     rk_model_free(model);
     rk_comm_free(comm);
     return 0;
@@ -103,7 +103,7 @@ int main(int argc, char **argv) {
     }
     int64_t steps = atoll(option(argc, argv, "--steps", "5")),
             warm = atoll(option(argc, argv, "--warm", "1"));
-    if (!rk_model_trains(model)) return serve(model, comm);
+    if (!rk_model_is_trainer_rank(model)) return serve(model, comm);
     rk_dataset *rows = NULL;
     if (strcmp(option(argc, argv, "--from", "memory"), "rows") == 0)
         check(rk_dataset_open(config, "train", &rows));
@@ -130,7 +130,7 @@ int main(int argc, char **argv) {
            build_seconds);
     int64_t n_losses = warm + steps + drain(model, losses + warm + steps);
     check(rk_model_flush(model));
-    check(rk_model_send_to_servers(model, 0));
+    check(rk_model_send_control_to_servers(model, 0));
     for (int64_t s = 0, n = 0; s < n_losses; s++)
         if (!isnan(losses[s])) printf("%s%.17g", n++ ? ", " : "", losses[s]);
     printf("], \"peak_bytes\": %lld, \"isa\": \"%s\", \"threads\": %d}\n", (long long)peak_bytes(),

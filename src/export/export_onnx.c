@@ -107,7 +107,7 @@ static rk_status write_model(rk_onnx_model *m, const char *name) {
     rk_buffer bytes = {0};
     char *path = NULL;
     rk_status status;
-    RK_GOTO(rk_onnx_finish(&m->writer, rk_model_kind(m->model), &bytes));
+    RK_GOTO(rk_onnx_finish(&m->writer, rk_model_kind_name(m->model), &bytes));
     RK_GOTO(rk_path_join(m->x->directory, name, &path));
     RK_GOTO(rk_file_write(path, bytes.data, bytes.n_bytes));
 done:
@@ -174,7 +174,7 @@ static rk_status write_embeddings(rk_onnx_model *m) {
 
 static rk_status write_models(rk_onnx_model *m) {
     if (m->x->options->tables) return write_embeddings(m);
-    if (!rk_model_learns_pairs(m->model)) return write_tasks(m);
+    if (!rk_model_is_two_tower(m->model)) return write_tasks(m);
     RK_TRY(write_tower(m, "user_vector", "user.onnx"));
     return write_tower(m, "item_vector", "item.onnx");
 }
@@ -185,7 +185,7 @@ static rk_status open_model(rk_onnx_model *m) {
     m->schema = rk_transforms_schema(config->transforms);
     RK_TRY(rk_config_model_options(config, m->schema, false, &options));
     RK_TRY(rk_model_build_graph_only(&options, &m->model, &m->collection));
-    RK_TRY(rk_model_join_tasks(m->model, false));
+    RK_TRY(rk_model_concat_task_logits(m->model, false));
     RK_TRY(rk_graph_status(m->model->graph));
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)m->schema->n_features + 1, m->features),
                         RK_ARRAY((size_t)m->collection.n_features, m->lookups),

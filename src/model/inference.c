@@ -6,7 +6,7 @@
 #include "model/step/predict.h"
 #include "model/step/ranks.h"
 
-rk_status rk_model_freeze(rk_model *model) {
+rk_status rk_model_freeze_for_inference(rk_model *model) {
     return rk_model_has_device(model) ? RK_OK : rk_graph_freeze(model->graph);
 }
 
@@ -17,7 +17,7 @@ static rk_status check_can_share_model(const rk_model *model) {
     return RK_OK;
 }
 
-static rk_status create_peek_store(const rk_embeddings *embeddings, rk_store **out) {
+static rk_status create_inference_store(const rk_embeddings *embeddings, rk_store **out) {
     rk_row_source *source = rk_embeddings_row_source(embeddings);
     return rk_row_source_is_remote(source) ? source->ops->create_store(source, embeddings, out)
                                            : rk_peek_store_create(embeddings, out);
@@ -32,7 +32,7 @@ rk_status rk_inference_create(rk_model *model, int n_threads, rk_inference **out
     if (rk_model_has_device(model)) {
         i->own = model; /* its engine has the memory, and lets one in after the other */
     } else {
-        RK_GOTO(create_peek_store(model->embeddings, &i->store));
+        RK_GOTO(create_inference_store(model->embeddings, &i->store));
         RK_GOTO(rk_graph_inference_create(model->graph, n_threads, &i->graph));
     }
     *out = i;
@@ -50,8 +50,8 @@ void rk_inference_free(rk_inference *i) {
 }
 
 /* The columns of the graph's inputs that the context decides, those of an input in ascending order. */
-static size_t context_columns(const rk_model *model, const rk_context_columns *context,
-                              rk_input_columns *out) {
+static size_t list_context_columns(const rk_model *model, const rk_context_columns *context,
+                                   rk_input_columns *out) {
     size_t n = 0;
     for (int32_t c = 0; model->dense >= 0 && c < model->n_dense; c++)
         if (context->dense[c]) out[n++] = (rk_input_columns){model->dense, c, 1};
@@ -67,12 +67,12 @@ static size_t context_columns(const rk_model *model, const rk_context_columns *c
     return n;
 }
 
-static rk_status set_context(rk_inference *i, const rk_context_columns *context) {
+static rk_status set_context_columns(rk_inference *i, const rk_context_columns *context) {
     const rk_model *model = i->model;
     if (!context || model->loss->extends || !i->graph) return RK_OK;
     RK_TRY(rk_reserve(&i->columns, &i->columns_capacity, (size_t)(model->n_dense + 2 * model->n_lookups),
                       sizeof *i->columns));
-    size_t n = context_columns(model, context, i->columns);
+    size_t n = list_context_columns(model, context, i->columns);
     if (n == 0) return RK_OK;
     i->context = context;
     return rk_graph_inference_set_context(i->graph, i->columns, n);
@@ -80,9 +80,9 @@ static rk_status set_context(rk_inference *i, const rk_context_columns *context)
 
 rk_status rk_inference_run(rk_inference *i, const rk_batch *batch, const rk_context_columns *context,
                            const atomic_bool *cancel, float *predictions) {
-    rk_rank_batch whole = rk_rank_batch_whole(batch);
+    rk_rank_batch whole = rk_rank_batch_from_batch(batch);
     i->cancel = cancel;
-    rk_status status = set_context(i, context);
+    rk_status status = set_context_columns(i, context);
     if (status == RK_OK) status = rk_inference_predict(i, &whole, predictions);
     i->context = NULL;
     return status;

@@ -9,7 +9,7 @@
 #include "model/model.h"
 
 /* The parameters of a model that was built for prediction no longer change; its graph is made ready once. */
-rk_status rk_model_freeze(rk_model *model);
+rk_status rk_model_freeze_for_inference(rk_model *model);
 
 typedef struct rk_inference rk_inference;
 /* Of a frozen model, which outlives it. n_threads: that its loops run on (rk_graph_inference_create).

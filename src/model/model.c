@@ -21,14 +21,14 @@ bool rk_model_has_device(const rk_model *model) {
 }
 
 /* Over ranks all have it of their GPUs or none, so that all have the same. */
-rk_status rk_model_metrics(void *context, bool binary, int64_t n, const rk_metric_sample *samples,
-                           const int64_t *groups, rk_metric_totals *out) {
+rk_status rk_model_compute_metrics(void *context, bool binary, int64_t n, const rk_metric_sample *samples,
+                                   const int64_t *groups, rk_metric_totals *out) {
     rk_model *model = context;
     rk_status status = model->engine->metrics(model, binary, n, samples, groups, out);
-    return rk_comm_agree_on_status(rk_model_trainers(model), status);
+    return rk_comm_agree_on_status(rk_model_trainer_comm(model), status);
 }
 
-rk_status rk_model_ranking_positions(rk_model *model, const rk_ranking_positions *args) {
+rk_status rk_model_compute_ranking_positions(rk_model *model, const rk_ranking_positions *args) {
     return model->engine->ranking_positions(model, args);
 }
 
@@ -38,7 +38,7 @@ rk_embeddings *rk_model_embeddings(rk_model *model) {
     return model->embeddings;
 }
 
-int64_t rk_model_n_not_finite(const rk_model *model) {
+int64_t rk_model_n_skipped_steps(const rk_model *model) {
     return model->n_not_finite;
 }
 
@@ -46,7 +46,7 @@ rk_status rk_model_state_dict(rk_model *model, rk_state_dict *state) {
     RK_TRY(rk_model_flush(model));
     RK_TRY(model->store->ops->state(model->store, state));
     size_t first = state->n;
-    if (!rk_model_trains(model)) return RK_OK;
+    if (!rk_model_is_trainer_rank(model)) return RK_OK;
     RK_TRY(rk_graph_state_dict(model->graph, state));
     if (model->optimizer) RK_TRY(rk_dense_optimizer_state_dict(model->optimizer, state));
     RK_TRY(rk_state_dict_add(state, "steps_not_finite", RK_I64, 1, 0, &model->n_not_finite));
@@ -76,11 +76,11 @@ rk_status rk_model_load_rows(rk_model *model, const char *directory) {
     return model->store->ops->load_rows(model->store, directory);
 }
 
-rk_status rk_model_number_keys(rk_model *model) {
+rk_status rk_model_number_keys_over_ranks(rk_model *model) {
     return model->store->ops->number_keys(model->store);
 }
 
-rk_key_counts rk_model_count_keys(const rk_model *model) {
+rk_key_counts rk_model_key_counts(const rk_model *model) {
     return model->store->ops->count(model->store).keys;
 }
 
@@ -89,31 +89,31 @@ void rk_model_scale_learning_rate(rk_model *model, double factor) {
     model->store->ops->scale_learning_rate(model->store, factor);
 }
 
-rk_status rk_model_send_to_servers(rk_model *model, int64_t word) {
+rk_status rk_model_send_control_to_servers(rk_model *model, int64_t word) {
     return model->store->ops->send_to_servers(model->store, word);
 }
 
-rk_status rk_model_serve(rk_model *model, int64_t *word) {
+rk_status rk_model_serve_rows(rk_model *model, int64_t *word) {
     return model->store->ops->serve(model->store, word);
 }
 
-rk_comm *rk_model_trainers(const rk_model *model) {
+rk_comm *rk_model_trainer_comm(const rk_model *model) {
     return model->ranks->trainers;
 }
 
-bool rk_model_trains(const rk_model *model) {
-    return rk_ranks_train(model->ranks);
+bool rk_model_is_trainer_rank(const rk_model *model) {
+    return rk_ranks_is_trainer(model->ranks);
 }
 
 void rk_model_ask_to_stop(rk_model *model) {
     model->ranks->asks_to_stop = true;
 }
 
-bool rk_model_stop_received(const rk_model *model) {
+bool rk_model_received_stop(const rk_model *model) {
     return model->ranks->stop_received;
 }
 
-void rk_model_splits(const rk_model *model, int64_t *splits) {
+void rk_model_rank_boundaries(const rk_model *model, int64_t *splits) {
     const rk_ranks *ranks = model->ranks;
     memcpy(splits, ranks->splits, ((size_t)ranks->roles.n_trainers + 1) * sizeof *splits);
 }

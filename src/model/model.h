@@ -94,36 +94,36 @@ rk_status rk_model_reload(rk_model *model);
 
 bool rk_model_has_device(const rk_model *model); /* a GPU */
 /* By the GPU, between steps: an rk_metrics_offload_function (metrics/metrics.h). */
-rk_status rk_model_metrics(void *model, bool binary, int64_t n, const rk_metric_sample *samples,
-                           const int64_t *groups, rk_metric_totals *out);
+rk_status rk_model_compute_metrics(void *model, bool binary, int64_t n, const rk_metric_sample *samples,
+                                   const int64_t *groups, rk_metric_totals *out);
 
 /* Of a two_tower, by the GPU, between steps: nn/ranking_positions.h. */
-rk_status rk_model_ranking_positions(rk_model *model, const rk_ranking_positions *args);
+rk_status rk_model_compute_ranking_positions(rk_model *model, const rk_ranking_positions *args);
 
 /* cuts [trainers + 1]: of a batch, trainer r needs samples cuts[r] .. cuts[r+1]-1, as far as there are any,
  * and no other; a batch of no more samples than the last cut. */
-void rk_model_splits(const rk_model *model, int64_t *cuts);
+void rk_model_rank_boundaries(const rk_model *model, int64_t *cuts);
 /* As rk_model_train and rk_model_predict of the whole batch; predictions [total, n_tasks]. */
 rk_status rk_model_train_rank_batch(rk_model *model, const rk_rank_batch *rank_batch, double *loss);
 /* Of the next call, what will most likely be its batch, until it returns: rows that take long to get are read
  * beside the step. NULL: it is not known. */
-void rk_model_expect(rk_model *model, const rk_batch *next);
+void rk_model_set_next_batch(rk_model *model, const rk_batch *next);
 rk_status rk_model_predict_rank_batch(rk_model *model, const rk_rank_batch *rank_batch, float *predictions);
 
 /* Over ranks with staleness, and on a GPU where rk_model_device says late, rk_model_train begins a batch and
  * trains on one that was begun before; its loss is NaN while there is none. Train on the oldest that is left:
  * *left false, and *loss untouched, if there is none. */
-rk_status rk_model_drain(rk_model *model, double *loss, bool *left);
-/* Control messages from trainers to embedding servers: rk_model_serve returns there what
- * rk_model_send_to_servers sends. Without embedding servers sending does nothing. */
-rk_status rk_model_send_to_servers(rk_model *model, int64_t word);
-rk_status rk_model_serve(rk_model *model, int64_t *word);
-bool rk_model_trains(const rk_model *model);       /* this rank */
-rk_comm *rk_model_trainers(const rk_model *model); /* those that do */
+rk_status rk_model_finish_oldest_batch(rk_model *model, double *loss, bool *left);
+/* Control messages from trainers to embedding servers: rk_model_serve_rows returns there what
+ * rk_model_send_control_to_servers sends. Without embedding servers sending does nothing. */
+rk_status rk_model_send_control_to_servers(rk_model *model, int64_t word);
+rk_status rk_model_serve_rows(rk_model *model, int64_t *word);
+bool rk_model_is_trainer_rank(const rk_model *model);  /* this rank */
+rk_comm *rk_model_trainer_comm(const rk_model *model); /* those that do */
 /* Over ranks: have all of them know, with the next step's results, that this one is to stop; whether one said
  * so, the same after each step on all. */
 void rk_model_ask_to_stop(rk_model *model);
-bool rk_model_stop_received(const rk_model *model);
+bool rk_model_received_stop(const rk_model *model);
 /* What a trainer has exchanged with the others so far: bytes sent and time waited, not bytes moved in memory
  * (rk_memory_traffic). */
 typedef struct rk_model_comm_traffic {
@@ -151,11 +151,11 @@ bool rk_model_has_row_files(const rk_model *model);
 rk_status rk_model_save_rows(rk_model *model, const char *directory);
 rk_status rk_model_load_rows(rk_model *model, const char *directory);
 /* Over ranks, before a state that is to be written, and after one was loaded (embedding/store.h). */
-rk_status rk_model_number_keys(rk_model *model);
-rk_key_counts rk_model_count_keys(const rk_model *model);
+rk_status rk_model_number_keys_over_ranks(rk_model *model);
+rk_key_counts rk_model_key_counts(const rk_model *model);
 void rk_model_scale_learning_rate(rk_model *model,
-                                  double factor);     /* dense and sparse, on top of the schedules */
-int64_t rk_model_n_not_finite(const rk_model *model); /* steps skipped so far */
+                                  double factor);        /* dense and sparse, on top of the schedules */
+int64_t rk_model_n_skipped_steps(const rk_model *model); /* steps skipped so far */
 /* What the last training batch took: rows by the collection's count, flops of the dense part. */
 typedef struct rk_model_work {
     uint64_t lookup_bytes, update_bytes;
@@ -165,7 +165,7 @@ typedef struct rk_model_work {
     uint64_t table_bytes;        /* rows and slots of all tables */
     int32_t row_dim;             /* a usual row: the dim of the table that most bytes come from */
 } rk_model_work;
-rk_model_work rk_model_count_work(const rk_model *model, int64_t n);
+rk_model_work rk_model_estimate_work(const rk_model *model, int64_t n);
 
 /* Bytes by part: tables, slots, dense parameters with their slots, arena. */
 typedef struct rk_model_bytes {

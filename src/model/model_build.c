@@ -18,7 +18,7 @@
 #include "embedding/local/collection.h"
 
 /* A mistake in the run file: names the line of the model's kind. */
-static rk_status config_error(const rk_model_options *options, const char *message) {
+static rk_status model_kind_error(const rk_model_options *options, const char *message) {
     const rk_yaml *yaml = options->yaml;
     const rk_yaml_node *model = yaml ? rk_yaml_get(yaml->root, "model") : NULL;
     const rk_yaml_node *kind = rk_yaml_get(model, "kind");
@@ -34,7 +34,7 @@ static rk_status device_error(const rk_model_options *options, rk_status status)
                             : status;
 }
 
-static rk_status several_tasks_error(const rk_model_options *options, const rk_preset *preset) {
+static rk_status multiple_tasks_error(const rk_model_options *options, const rk_preset *preset) {
     RK_AUTO(rk_buffer_release) rk_buffer takers = {0};
     for (int kind = 0; rk_preset_of(kind); kind++)
         if (!rk_preset_of(kind)->one_task && !rk_preset_of(kind)->pairs)
@@ -43,25 +43,25 @@ static rk_status several_tasks_error(const rk_model_options *options, const rk_p
     rk_error(RK_CONFIG,
              "model '%s' predicts one label, but data.labels has %d\nhint: for several labels use one of %s",
              preset->name, options->schema->n_tasks, takers.status == RK_OK ? takers.data : "other kinds");
-    return config_error(options, rk_last_error());
+    return model_kind_error(options, rk_last_error());
 }
 
-static rk_status check_data(const rk_model *model, const rk_model_options *options) {
+static rk_status check_data_schema(const rk_model *model, const rk_model_options *options) {
     const rk_data_schema *schema = options->schema;
     const rk_preset *preset = model->preset;
     RK_FAIL_IF(options->max_batch < 1, RK_INVALID_ARGUMENT, "max_batch must be 1 or more, not %lld",
                (long long)options->max_batch);
-    if (schema->n_tasks < 1 && !rk_model_learns_pairs(model))
-        return config_error(options, "a model needs a label");
+    if (schema->n_tasks < 1 && !rk_model_is_two_tower(model))
+        return model_kind_error(options, "a model needs a label");
     if (schema->n_features == 0 && schema->n_dense == 0)
-        return config_error(options, "a model needs features");
+        return model_kind_error(options, "a model needs features");
     if (!preset) return RK_OK; /* a graph's layers say what they need */
     if (preset->needs_features && schema->n_features == 0) {
         rk_error(RK_CONFIG, "model '%s' needs a categorical feature", preset->name);
-        return config_error(options, rk_last_error());
+        return model_kind_error(options, rk_last_error());
     }
     if (preset->one_task && schema->n_tasks > 1) {
-        return several_tasks_error(options, preset);
+        return multiple_tasks_error(options, preset);
     }
     return RK_OK;
 }
@@ -75,28 +75,29 @@ static rk_status drop_optimizer_slots(rk_collection_config *collection) {
     return RK_OK;
 }
 
-static const rk_table_config *table_of_feature(const rk_collection_config *collection, int32_t feature) {
+static const rk_table_config *table_config_of_feature(const rk_collection_config *collection,
+                                                      int32_t feature) {
     return &collection->tables[collection->table_of[feature]];
 }
 
 static rk_status check_equal_dims(const rk_model_options *options, const char *kind,
                                   const rk_collection_config *collection) {
     for (int32_t f = 1; f < collection->n_vectors; f++) {
-        const rk_table_config *first = table_of_feature(collection, 0),
-                              *other = table_of_feature(collection, f);
+        const rk_table_config *first = table_config_of_feature(collection, 0),
+                              *other = table_config_of_feature(collection, f);
         if (other->dim == first->dim) continue;
         rk_error(RK_CONFIG,
                  "model '%s' needs embeddings of one dim, but table '%s' has %d and table '%s' has %d\nhint: "
                  "give the two tables the same 'dim'",
                  kind, first->name, first->dim, other->name, other->dim);
-        return config_error(options, rk_last_error());
+        return model_kind_error(options, rk_last_error());
     }
     return RK_OK;
 }
 
 /* Features of one width, one behind another, are the rows of one dropout. */
-static rk_status drop_out_features(rk_graph *graph, double rate, const rk_preset_inputs *inputs,
-                                   rk_value *vectors) {
+static rk_status add_feature_dropout(rk_graph *graph, double rate, const rk_preset_inputs *inputs,
+                                     rk_value *vectors) {
     RK_AUTOFREE rk_value *parts = NULL;
     int32_t n_parts = 0;
     RK_TRY(rk_alloc((size_t)inputs->n_features, sizeof *parts, &parts));
@@ -115,12 +116,13 @@ static rk_status drop_out_features(rk_graph *graph, double rate, const rk_preset
     return RK_OK;
 }
 
-static bool is_multiplied(const rk_data_schema *schema, int32_t source) {
+static bool is_product_feature(const rk_data_schema *schema, int32_t source) {
     return source < schema->n_features && schema->features[source].compose == RK_COMPOSE_MULTIPLY;
 }
 
 /* The product of a value's rows, element by element: Shi et al. 2019. */
-static rk_value multiply_rows(rk_graph *graph, rk_value looked_up, const rk_preset_feature *f, int32_t dim) {
+static rk_value add_row_product(rk_graph *graph, rk_value looked_up, const rk_preset_feature *f,
+                                int32_t dim) {
     char name[512];
     rk_value product = -1;
     for (int32_t at = 0; at < f->width; at += dim) {
@@ -135,20 +137,20 @@ static rk_value multiply_rows(rk_graph *graph, rk_value looked_up, const rk_pres
 }
 
 /* What is looked up, with products in the place of the rows of multiplied features, whose places move. */
-static rk_status multiply_features(rk_graph *graph, const rk_data_schema *schema,
-                                   const rk_collection_config *collection, rk_value looked_up,
-                                   rk_preset_feature *features, rk_value *vectors) {
+static rk_status add_feature_products(rk_graph *graph, const rk_data_schema *schema,
+                                      const rk_collection_config *collection, rk_value looked_up,
+                                      rk_preset_feature *features, rk_value *vectors) {
     RK_AUTOFREE rk_value *parts = NULL;
     int32_t width = 0;
     RK_TRY(rk_alloc((size_t)collection->n_vectors, sizeof *parts, &parts));
     for (int32_t i = 0; i < collection->n_vectors; i++) {
         rk_preset_feature *f = &features[i];
-        int32_t dim = table_of_feature(collection, i)->dim;
+        int32_t dim = table_config_of_feature(collection, i)->dim;
         char name[512];
         snprintf(name, sizeof name, RK_FEATURE_PREFIX "%s/looked_up", f->name);
         rk_op_options columns = {.first = f->first, .count = f->width};
-        bool multiplied = is_multiplied(schema, collection->sources[i]);
-        parts[i] = multiplied ? multiply_rows(graph, looked_up, f, dim)
+        bool multiplied = is_product_feature(schema, collection->sources[i]);
+        parts[i] = multiplied ? add_row_product(graph, looked_up, f, dim)
                               : rk_graph_add(graph, "slice", name, &columns, &looked_up, 1);
         if (multiplied) f->width = dim;
         f->first = width;
@@ -161,8 +163,8 @@ static rk_status multiply_features(rk_graph *graph, const rk_data_schema *schema
 
 /* The graph's inputs, and each feature's place in them; out->features is the caller's to free. A sequence of
  * length L counts as L vectors. */
-static rk_status add_inputs(rk_model *model, const rk_model_options *options,
-                            const rk_collection_config *collection, rk_preset_inputs *out) {
+static rk_status add_graph_inputs(rk_model *model, const rk_model_options *options,
+                                  const rk_collection_config *collection, rk_preset_inputs *out) {
     rk_graph *graph = model->graph;
     rk_preset_inputs inputs = {.dense = -1,
                                .vectors = -1,
@@ -171,7 +173,7 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
                                .lengths = -1,
                                .n_tasks = rk_model_n_logits(model),
                                .dtype = options->dtype};
-    bool reads_lengths = rk_model_reads(options->model, RK_INPUT_LENGTHS);
+    bool reads_lengths = rk_model_reads_input(options->model, RK_INPUT_LENGTHS);
     int64_t width = 0, n_vectors = 0, n_sequences = 0, n_multiplied = 0,
             n_linear = collection->n_features - collection->n_vectors;
     rk_preset_feature *features;
@@ -194,7 +196,7 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
         int32_t source = collection->sources[f], columns = model->lookups[f].width;
         bool composed = source < schema->n_features && schema->features[source].n_parts;
         int32_t length = composed ? 0 : collection->features[f].max_sequence_length;
-        bool multiplied = is_multiplied(schema, source);
+        bool multiplied = is_product_feature(schema, source);
         n_multiplied += multiplied;
         features[f] = (rk_preset_feature){collection->features[f].name, (int32_t)width, columns, length,
                                           (int32_t)n_sequences};
@@ -203,14 +205,14 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
             model->lookups[f].length_column = (int32_t)n_sequences++;
         }
         width += columns;
-        n_vectors += multiplied ? 1 : columns / table_of_feature(collection, f)->dim;
+        n_vectors += multiplied ? 1 : columns / table_config_of_feature(collection, f)->dim;
     }
     RK_FAIL_IF(width > INT32_MAX, RK_UNSUPPORTED,
                "the features' embeddings have %lld values a sample; at most 2^31 - 1 are supported\nhint: "
                "use fewer features or a smaller embedding.dim",
                (long long)width);
     inputs.n_vectors = (int32_t)n_vectors;
-    inputs.dim = collection->n_vectors ? table_of_feature(collection, 0)->dim : 0;
+    inputs.dim = collection->n_vectors ? table_config_of_feature(collection, 0)->dim : 0;
     if (model->n_dense) inputs.dense = rk_graph_input(graph, "dense", (rk_shape){1, model->n_dense});
     rk_value looked_up = -1;
     if (width)
@@ -218,15 +220,16 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
                                    (rk_shape){1, (int32_t)width});
     inputs.vectors = looked_up;
     if (n_multiplied)
-        RK_TRY(multiply_features(graph, options->schema, collection, looked_up, features, &inputs.vectors));
+        RK_TRY(
+            add_feature_products(graph, options->schema, collection, looked_up, features, &inputs.vectors));
     rk_value vectors = inputs.vectors;
     if (options->model->feature_dropout > 0)
-        RK_TRY(drop_out_features(graph, options->model->feature_dropout, &inputs, &inputs.vectors));
+        RK_TRY(add_feature_dropout(graph, options->model->feature_dropout, &inputs, &inputs.vectors));
     rk_op_options rows = {.rows = inputs.n_vectors, .cols = inputs.dim};
     const char *rows_name = inputs.vectors == vectors
                                 ? "vector_rows"
                                 : NULL; /* which in a graph is of the vectors as they are looked up */
-    if (width && rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS))
+    if (width && rk_model_reads_input(options->model, RK_INPUT_VECTOR_ROWS))
         inputs.vector_rows = rk_graph_add(graph, "reshape", rows_name, &rows, &inputs.vectors, 1);
     if (n_linear) inputs.linear = rk_graph_input(graph, "linear", (rk_shape){1, (int32_t)n_linear});
     if (n_sequences) inputs.lengths = rk_graph_input(graph, "lengths", (rk_shape){1, (int32_t)n_sequences});
@@ -241,40 +244,40 @@ static rk_status add_inputs(rk_model *model, const rk_model_options *options,
 }
 
 /* Up to the logits of the preset or the layers. */
-static rk_status add_nodes(rk_model *model, const rk_model_options *options,
-                           const rk_collection_config *collection) {
+static rk_status add_graph_nodes(rk_model *model, const rk_model_options *options,
+                                 const rk_collection_config *collection) {
     rk_preset_inputs inputs = {0};
     RK_TRY(rk_graph_create(options->seed, &model->graph));
-    rk_status status = add_inputs(model, options, collection, &inputs);
+    rk_status status = add_graph_inputs(model, options, collection, &inputs);
     if (status == RK_OK && model->preset)
         model->logits = model->preset->build(model->graph, options->model, &inputs);
     else if (status == RK_OK)
-        status = rk_graph_section_read(model, options, collection, &inputs);
+        status = rk_graph_section_build(model, options, collection, &inputs);
     rk_free((void *)(size_t)inputs.features);
     return status;
 }
 
 /* A preset's complaints become the file's. */
 static rk_status attribute_graph_error(const rk_model_options *options, rk_status status) {
-    return status == RK_CONFIG ? config_error(options, rk_last_error()) : status;
+    return status == RK_CONFIG ? model_kind_error(options, rk_last_error()) : status;
 }
 
 static rk_status finish_graph(rk_model *model, const rk_model_options *options) {
-    RK_TRY(rk_model_join_tasks(model, options->model->task_weights == RK_TASK_WEIGHTS_UNCERTAINTY));
+    RK_TRY(rk_model_concat_task_logits(model, options->model->task_weights == RK_TASK_WEIGHTS_UNCERTAINTY));
     model->loss->mark_outputs(model);
     rk_graph_set_micro_batches(model->graph, model->ranks->n_micro_batches,
-                               rk_ranks_local_part(model->ranks));
+                               rk_ranks_local_micro_batches(model->ranks));
     return attribute_graph_error(options, rk_graph_finish(model->graph, model->max_here, options->training));
 }
 
-static rk_status reserve_memory(rk_model *model) {
+static rk_status allocate_loss_arrays(rk_model *model) {
     RK_TRY(rk_alloc(rk_graph_n_blocks(model->graph, model->max_here) * (size_t)model->n_tasks,
                     sizeof *model->losses, &model->losses));
     return rk_alloc(rk_graph_n_micro_batches(model->graph, model->max_here) * (size_t)model->n_tasks,
                     sizeof *model->micro_batch_losses, &model->micro_batch_losses);
 }
 
-static bool is_parameter(rk_graph *graph, const void *data) {
+static bool is_parameter_data(rk_graph *graph, const void *data) {
     for (int32_t i = 0; i < rk_graph_n_parameters(graph); i++)
         if (rk_graph_parameter(graph, i)->value == data) return true;
     return false;
@@ -286,7 +289,7 @@ static rk_status find_statistics_tensors(rk_model *model) {
     RK_TRY(rk_graph_state_dict(model->graph, &state));
     RK_TRY(rk_alloc(state.n, sizeof *model->statistics, &model->statistics));
     for (size_t i = 0; i < state.n; i++) {
-        if (is_parameter(model->graph, state.entries[i].data)) continue;
+        if (is_parameter_data(model->graph, state.entries[i].data)) continue;
         rk_model_statistic *statistic = &model->statistics[model->n_statistics++];
         statistic->live = state.entries[i].data;
         statistic->n_bytes = rk_state_dict_entry_bytes(&state.entries[i]);
@@ -296,13 +299,14 @@ static rk_status find_statistics_tensors(rk_model *model) {
 }
 
 /* Sums of rows' gradients follow the graph's micro-batches. */
-static void set_leaves(rk_model *model) {
+static void set_gradient_leaves(rk_model *model) {
     int64_t micro_batch = rk_graph_micro_batch(model->graph);
     for (int32_t f = 0; f < model->n_lookups && micro_batch < model->max_here; f++)
         rk_embeddings_set_gradient_leaves(model->embeddings, f, (rk_leaves){0, micro_batch});
 }
 
-static rk_status check_constraints(const rk_model_options *options, const rk_collection_config *collection) {
+static rk_status check_sharding_constraints(const rk_model_options *options,
+                                            const rk_collection_config *collection) {
     RK_AUTOFREE int32_t *constraint_of = NULL;
     RK_TRY(rk_alloc((size_t)collection->n_tables, sizeof *constraint_of, &constraint_of));
     return rk_planner_constraints_match_tables(options->constraints, options->n_constraints,
@@ -330,8 +334,8 @@ static rk_status check_device_tables(const rk_model_options *options,
     return RK_OK;
 }
 
-static rk_status make_tables(const rk_model_options *options, const rk_data_schema *schema,
-                             rk_collection_config *collection) {
+static rk_status resolve_collection_config(const rk_model_options *options, const rk_data_schema *schema,
+                                           rk_collection_config *collection) {
     return rk_model_make_collection_config(options->model, options->embedding, options->yaml, schema,
                                            &options->dense_optimizer.optimizer, collection);
 }
@@ -340,31 +344,31 @@ static rk_status make_tables(const rk_model_options *options, const rk_data_sche
 static rk_status set_up_two_tower(rk_model *model, const rk_model_options *options,
                                   rk_collection_config *collection) {
     RK_TRY(rk_retrieval_create(options, &model->retrieval));
-    const rk_data_schema lookups = rk_retrieval_lookups(model->retrieval);
+    const rk_data_schema lookups = rk_retrieval_lookup_schema(model->retrieval);
     model->loss = &rk_retrieval_losses;
     model->n_batch_features++;
     if (options->training) model->max_here += rk_retrieval_n_negatives(model->retrieval);
-    RK_TRY(make_tables(options, &lookups, collection));
-    rk_retrieval_number_sources(model->retrieval, collection);
+    RK_TRY(resolve_collection_config(options, &lookups, collection));
+    rk_retrieval_set_sources(model->retrieval, collection);
     return RK_OK;
 }
 
 /* All that follows from the run file and the data's columns: tables and nodes, without their memory. */
-static rk_status outline_model(rk_model *model, const rk_model_options *options,
+static rk_status build_outline(rk_model *model, const rk_model_options *options,
                                rk_collection_config *collection) {
-    RK_TRY(rk_model_section_check(options->model, options->yaml));
+    RK_TRY(rk_model_section_check_keys(options->model, options->yaml));
     model->preset = rk_preset_of(options->model->kind);
     model->n_dense = options->schema->n_dense;
     model->n_features = model->n_batch_features = options->schema->n_features;
-    RK_TRY(check_data(model, options));
+    RK_TRY(check_data_schema(model, options));
     RK_TRY(rk_model_tasks_init(model, options->schema));
-    RK_TRY(rk_model_learns_pairs(model) ? set_up_two_tower(model, options, collection)
-                                        : make_tables(options, options->schema, collection));
+    RK_TRY(rk_model_is_two_tower(model) ? set_up_two_tower(model, options, collection)
+                                        : resolve_collection_config(options, options->schema, collection));
     RK_TRY(check_device_tables(options, collection));
-    RK_TRY(check_constraints(options, collection));
-    if (rk_model_reads(options->model, RK_INPUT_VECTOR_ROWS))
-        RK_TRY(check_equal_dims(options, rk_model_kind(model), collection));
-    return add_nodes(model, options, collection);
+    RK_TRY(check_sharding_constraints(options, collection));
+    if (rk_model_reads_input(options->model, RK_INPUT_VECTOR_ROWS))
+        RK_TRY(check_equal_dims(options, rk_model_kind_name(model), collection));
+    return add_graph_nodes(model, options, collection);
 }
 
 /* The store of the model's tables. */
@@ -376,11 +380,11 @@ static rk_status create_store(rk_model *model, const rk_model_options *options,
     RK_TRY(rk_collection_config_create_embeddings(collection, options->seed, options->is_outline, source,
                                                   &model->embeddings));
     if (source) *options->row_source = NULL;
-    set_leaves(model);
+    set_gradient_leaves(model);
     return rk_local_store_create(model->embeddings, model->stale, &model->store);
 }
 
-static rk_status create_queue(rk_model *model, const rk_model_options *options) {
+static rk_status create_batch_queue(rk_model *model, const rk_model_options *options) {
     rk_model_queue *q = &model->queue;
     bool waits = options->training && options->cluster && options->staleness > 0;
     size_t n = waits ? (size_t)options->staleness + 1 : 1;
@@ -396,8 +400,8 @@ static rk_status create_queue(rk_model *model, const rk_model_options *options) 
     return source->ops->create_store(source, model->embeddings, &model->inference->store);
 }
 
-static rk_status create_trainer(rk_model *model, const rk_model_options *options) {
-    RK_TRY(reserve_memory(model));
+static rk_status create_training_state(rk_model *model, const rk_model_options *options) {
+    RK_TRY(allocate_loss_arrays(model));
     RK_TRY(model->loss->create(model, options));
     RK_TRY(find_statistics_tensors(model));
     RK_TRY(rk_dense_optimizer_create(&options->dense_optimizer, model->graph, &model->optimizer));
@@ -409,18 +413,18 @@ static rk_status create_trainer(rk_model *model, const rk_model_options *options
 
 static rk_status create_engine(rk_model *model, const rk_model_options *options,
                                const rk_collection_config *collection) {
-    if (!options->device) return rk_cpu_engine_reserve(model, options, collection);
+    if (!options->device) return rk_cpu_engine_create(model, options, collection);
     return device_error(options, rk_cuda_engine_create(model, options->device));
 }
 
 /* Updates that a lookup does not see: in one process at most the last one. */
-static int64_t n_unseen_updates(const rk_model_options *options) {
+static int64_t count_unseen_updates(const rk_model_options *options) {
     if (!options->training) return 0;
     return options->cluster || options->staleness < 1 ? options->staleness : 1;
 }
 
 /* Links of the rows' files are to be in the run's folder: that is better said before hours of training. */
-static rk_status check_file_system(const char *path, const char *output, const char *table) {
+static rk_status check_same_file_system(const char *path, const char *output, const char *table) {
     RK_TRY(rk_make_directories(path));
     if (!output || !rk_file_exists(output) ||
         rk_file_read_identity(path).device == rk_file_read_identity(output).device)
@@ -432,13 +436,13 @@ static rk_status check_file_system(const char *path, const char *output, const c
 }
 
 /* Where rows are that are on a disk. */
-static rk_status choose_storage(rk_model *model, const rk_model_options *options,
-                                rk_collection_config *collection) {
+static rk_status choose_disk_storage(rk_model *model, const rk_model_options *options,
+                                     rk_collection_config *collection) {
     for (int32_t t = 0; t < collection->n_tables; t++) {
         rk_dynamic_config *dynamic = &collection->dynamic[t];
         if (!dynamic->storage || !options->training || options->is_outline) continue;
         if (*dynamic->storage) {
-            RK_TRY(check_file_system(dynamic->storage, options->output, collection->tables[t].name));
+            RK_TRY(check_same_file_system(dynamic->storage, options->output, collection->tables[t].name));
             continue;
         }
         RK_FAIL_IF(!options->output, RK_CONFIG,
@@ -456,10 +460,10 @@ static rk_status build_whole_model(rk_model *model, const rk_model_options *opti
     model->skip_not_finite = options->skip_not_finite;
     model->is_outline = options->is_outline;
     model->stale = options->training && options->staleness > 0 && !options->cluster;
-    RK_TRY(outline_model(model, options, collection));
+    RK_TRY(build_outline(model, options, collection));
     if (!options->training) RK_TRY(drop_optimizer_slots(collection));
     for (int32_t t = 0; t < collection->n_tables; t++)
-        collection->dynamic[t].n_pinned = n_unseen_updates(options);
+        collection->dynamic[t].n_pinned = count_unseen_updates(options);
     for (int32_t t = 0; t < collection->n_tables && options->row_dtype; t++)
         collection->tables[t].dtype =
             options->row_dtype(options->row_context, collection->tables[t].name, collection->tables[t].dtype);
@@ -469,23 +473,23 @@ static rk_status build_whole_model(rk_model *model, const rk_model_options *opti
         if (options->row_source) collection->dynamic[t].storage = NULL; /* rows come as tensors */
         collection->dynamic[t].oov |= options->has_missing_rows && !collection->dynamic[t].n_cold;
     }
-    RK_TRY(choose_storage(model, options, collection));
+    RK_TRY(choose_disk_storage(model, options, collection));
     RK_TRY(rk_ranks_create(options, &model->ranks));
     RK_TRY(finish_graph(model, options));
     int64_t micro_batch = rk_graph_micro_batch(model->graph);
-    rk_ranks_finish(model->ranks, micro_batch, model->max_here);
+    rk_ranks_set_sample_splits(model->ranks, micro_batch, model->max_here);
     RK_TRY(create_store(model, options, collection));
     if (options->device && options->cluster)
-        RK_TRY(device_error(options, rk_cuda_engine_check(model, options->staleness)));
-    if (!rk_model_trains(model)) {
+        RK_TRY(device_error(options, rk_device_ranks_check_supported(model, options->staleness)));
+    if (!rk_model_is_trainer_rank(model)) {
         rk_graph_free(model->graph); /* which was for its shapes */
         model->graph = NULL;
         return RK_OK;
     }
     if (options->cluster)
         model->max_here = micro_batch * rk_ranks_n_micro_batches(model->ranks, model->ranks->rank);
-    RK_TRY(create_queue(model, options));
-    if (options->training) RK_TRY(create_trainer(model, options));
+    RK_TRY(create_batch_queue(model, options));
+    if (options->training) RK_TRY(create_training_state(model, options));
     return create_engine(model, options, collection);
 }
 
@@ -502,7 +506,7 @@ static rk_status allocate_model(rk_model **out) {
 rk_status rk_model_build_graph_only(const rk_model_options *options, rk_model **out,
                                     rk_collection_config *collection) {
     RK_TRY(allocate_model(out));
-    RK_TRY(outline_model(*out, options, collection));
+    RK_TRY(build_outline(*out, options, collection));
     return attribute_graph_error(options, rk_graph_status((*out)->graph));
 }
 
@@ -518,7 +522,7 @@ rk_status rk_model_build(const rk_model_options *options, rk_model **out) {
     return status;
 }
 
-static void release_queue(rk_model *model) {
+static void release_batch_queue(rk_model *model) {
     rk_model_queue *q = &model->queue;
     for (size_t i = 0; i < q->n_slots; i++) rk_local_batch_release(model, &q->slots[i]);
     if (model->inference) rk_inference_release(model->inference);
@@ -529,7 +533,7 @@ void rk_model_free(rk_model *model) {
     if (!model) return;
     model->engine->free(model);
     model->reducer->ops->free(model->reducer);
-    release_queue(model);
+    release_batch_queue(model);
     model->store->ops->free(model->store);
     rk_retrieval_free(model->retrieval);
     rk_dense_optimizer_free(model->optimizer);

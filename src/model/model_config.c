@@ -116,14 +116,14 @@ static const rk_field fields[] = {
                     "two_tower: pairs, negatives and loss (docs/retrieval.md)"),
     LAYER_FIELDS,
 };
-static bool accepts_key(const rk_yaml_node *node, const char *key);
+static bool kind_accepts_key(const rk_yaml_node *node, const char *key);
 const rk_schema rk_model_schema = {
     .name = "model",
     .struct_bytes = sizeof(rk_model_section),
     .fields = fields,
     .n_fields = sizeof fields / sizeof fields[0],
     .scalar_key = "kind",
-    .takes = accepts_key,
+    .takes = kind_accepts_key,
     .has_line = true,
     .line_offset = offsetof(rk_model_section, line),
 };
@@ -134,7 +134,7 @@ const rk_schema rk_graph_schema = RK_SCHEMA("model", rk_model_section, graph_fie
 
 enum { KEYS_LINEAR = 1 << 16, KEYS_GRAPH = 1 << 17, KEYS_VECTORS = 1 << 18 };
 
-static unsigned keys_of_kind(int kind) {
+static unsigned accepted_keys_of_kind(int kind) {
     const rk_preset *preset = rk_preset_of(kind);
     if (!preset) return (unsigned)(KEYS_LINEAR | KEYS_GRAPH);
     return preset->keys | (preset->linear ? (unsigned)KEYS_LINEAR : 0) |
@@ -142,13 +142,13 @@ static unsigned keys_of_kind(int kind) {
 }
 
 /* The node of a key of the section, else the section's, else NULL. */
-static const rk_yaml_node *find_key_node(const rk_yaml *yaml, const char *key) {
+static const rk_yaml_node *find_model_key_node(const rk_yaml *yaml, const char *key) {
     const rk_yaml_node *model = yaml ? rk_yaml_get(yaml->root, "model") : NULL;
     const rk_yaml_node *node = rk_yaml_get(model, key);
     return node ? node : model;
 }
 
-static void append_name(char *list, size_t list_bytes, const char *name) {
+static void append_to_name_list(char *list, size_t list_bytes, const char *name) {
     size_t n = strlen(list);
     snprintf(list + n, list_bytes - n, "%s%s", n ? ", " : "", name);
 }
@@ -157,8 +157,9 @@ static rk_status unused_key_error(const rk_model_section *section, const rk_yaml
                                   unsigned group) {
     char users[256] = "";
     for (int kind = 0; kind < N_KINDS; kind++)
-        if (keys_of_kind(kind) & group) append_name(users, sizeof users, kinds[kind]);
-    rk_yaml_error(yaml, find_key_node(yaml, key), "model '%s' does not use '%s'", kinds[section->kind], key);
+        if (accepted_keys_of_kind(kind) & group) append_to_name_list(users, sizeof users, kinds[kind]);
+    rk_yaml_error(yaml, find_model_key_node(yaml, key), "model '%s' does not use '%s'", kinds[section->kind],
+                  key);
     return rk_error_hint(RK_CONFIG, "'%s' is for %s", key, users);
 }
 
@@ -170,7 +171,7 @@ typedef struct key_use {
 } key_use;
 enum { N_KEY_USES = 38 };
 
-static void list_key_uses(const rk_model_section *section, key_use out[N_KEY_USES]) {
+static void list_used_keys(const rk_model_section *section, key_use out[N_KEY_USES]) {
     const key_use uses[] = {
         {"deep", section->deep != NULL, RK_KEYS_DEEP},
         {"activation", section->activation != NULL, RK_KEYS_DEEP | RK_KEYS_TOWERS},
@@ -217,14 +218,14 @@ static void list_key_uses(const rk_model_section *section, key_use out[N_KEY_USE
 
 static rk_status check_unused_keys(const rk_model_section *section, const rk_yaml *yaml) {
     key_use keys[N_KEY_USES];
-    list_key_uses(section, keys);
+    list_used_keys(section, keys);
     for (size_t i = 0; i < N_KEY_USES; i++)
-        if (keys[i].given && !(keys_of_kind(section->kind) & keys[i].group))
+        if (keys[i].given && !(accepted_keys_of_kind(section->kind) & keys[i].group))
             return unused_key_error(section, yaml, keys[i].key, keys[i].group);
     return RK_OK;
 }
 
-static bool accepts_key(const rk_yaml_node *node, const char *key) {
+static bool kind_accepts_key(const rk_yaml_node *node, const char *key) {
     static const rk_model_section none;
     const rk_yaml_node *said = rk_yaml_get(node, "kind");
     key_use keys[N_KEY_USES];
@@ -232,48 +233,49 @@ static bool accepts_key(const rk_yaml_node *node, const char *key) {
     if (!said && node) said = node->short_form;
     while (said && said->scalar && --kind >= 0 && strcmp(kinds[kind], said->scalar) != 0) continue;
     if (kind < 0 || kind == N_KINDS) return true;
-    list_key_uses(&none, keys);
+    list_used_keys(&none, keys);
     for (size_t i = 0; i < N_KEY_USES; i++)
-        if (strcmp(keys[i].key, key) == 0) return keys_of_kind(kind) & keys[i].group;
+        if (strcmp(keys[i].key, key) == 0) return accepted_keys_of_kind(kind) & keys[i].group;
     return true;
 }
 
-static rk_status check_cross(const rk_model_section *section, const rk_yaml *yaml) {
+static rk_status check_cross_keys(const rk_model_section *section, const rk_yaml *yaml) {
     bool full = section->cross_kind != RK_CROSS_LOW_RANK && section->cross_kind != RK_CROSS_MIXTURE;
     if (section->cross_rank && full)
-        return rk_yaml_error(yaml, find_key_node(yaml, "cross_rank"),
+        return rk_yaml_error(yaml, find_model_key_node(yaml, "cross_rank"),
                              "full cross layers have no rank\nhint: set cross_kind to low_rank or mixture");
     if (section->cross_experts && section->cross_kind != RK_CROSS_MIXTURE)
-        return rk_yaml_error(yaml, find_key_node(yaml, "cross_experts"),
+        return rk_yaml_error(yaml, find_model_key_node(yaml, "cross_experts"),
                              "only mixture cross layers have experts\nhint: set cross_kind to mixture");
     return RK_OK;
 }
 
-static rk_status check_gates(const rk_model_section *section, const rk_yaml *yaml) {
+static rk_status check_gate_keys(const rk_model_section *section, const rk_yaml *yaml) {
     bool context = section->n_gate_context || section->n_gate_context2;
     const char *context_key = section->n_gate_context ? "gate_context" : "gate_context2";
     if (context && !section->gates)
-        return rk_yaml_error(yaml, find_key_node(yaml, context_key),
+        return rk_yaml_error(yaml, find_model_key_node(yaml, context_key),
                              "the gates are turned off\nhint: remove 'gates: false'");
     if (section->n_gate_deep && !context)
-        return rk_yaml_error(yaml, find_key_node(yaml, "gate_deep"),
+        return rk_yaml_error(yaml, find_model_key_node(yaml, "gate_deep"),
                              "only gates with a context have hidden layers\nhint: name features in "
                              "gate_context or gate_context2");
     if (section->n_gate_context > RK_MAX_CONTEXT || section->n_gate_context2 > RK_MAX_CONTEXT)
-        return rk_yaml_error(yaml, find_key_node(yaml, context_key), "more than %d features", RK_MAX_CONTEXT);
+        return rk_yaml_error(yaml, find_model_key_node(yaml, context_key), "more than %d features",
+                             RK_MAX_CONTEXT);
     return RK_OK;
 }
 
 /* Keys of a deep part that is not there. */
-static rk_status check_optional_deep(const rk_model_section *section, const rk_yaml *yaml) {
+static rk_status check_keys_of_absent_deep(const rk_model_section *section, const rk_yaml *yaml) {
     if (!rk_preset_of(section->kind)->deep_is_optional || section->n_deep) return RK_OK;
     const char *key = section->activation     ? "activation"
                       : section->batch_norm   ? "batch_norm"
                       : section->dropout != 0 ? "dropout"
                                               : NULL;
     if (!key) return RK_OK;
-    rk_yaml_error(yaml, find_key_node(yaml, key), "'%s' needs hidden layers, but model '%s' has none", key,
-                  kinds[section->kind]);
+    rk_yaml_error(yaml, find_model_key_node(yaml, key), "'%s' needs hidden layers, but model '%s' has none",
+                  key, kinds[section->kind]);
     return rk_error_hint(RK_CONFIG, "set their units: deep: [256, 128]");
 }
 
@@ -283,13 +285,13 @@ static rk_status check_activation(const char *name, const rk_yaml *yaml) {
         if (strcmp(name, activations[i]) == 0) name = NULL;
     if (!name) return RK_OK;
     const char *nearest = rk_nearest_name(name, activations, N);
-    rk_yaml_error(yaml, find_key_node(yaml, "activation"), "unknown activation '%s'", name);
+    rk_yaml_error(yaml, find_model_key_node(yaml, "activation"), "unknown activation '%s'", name);
     if (nearest) return rk_error_hint(RK_CONFIG, "did you mean '%s'?", nearest);
     return rk_error_hint(RK_CONFIG, "it is one of relu, gelu, sigmoid, tanh, none");
 }
 
-static rk_status check_layers(const rk_model_section *section, const rk_yaml *yaml) {
-    const rk_yaml_node *bottom = find_key_node(yaml, "bottom");
+static rk_status check_layer_sizes(const rk_model_section *section, const rk_yaml *yaml) {
+    const rk_yaml_node *bottom = find_model_key_node(yaml, "bottom");
     const struct {
         const char *key;
         int64_t n;
@@ -309,14 +311,15 @@ static rk_status check_layers(const rk_model_section *section, const rk_yaml *ya
                   {"expert_units", section->expert_units && section->n_expert_units == 0}};
     for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++)
         if (layers[i].n > RK_MAX_LAYERS)
-            return rk_yaml_error(yaml, find_key_node(yaml, layers[i].key), "more than %d layers",
+            return rk_yaml_error(yaml, find_model_key_node(yaml, layers[i].key), "more than %d layers",
                                  RK_MAX_LAYERS);
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
         if (needed[i].is_empty)
-            return rk_yaml_error(yaml, find_key_node(yaml, needed[i].key), "must not be empty for model '%s'",
-                                 kinds[section->kind]);
+            return rk_yaml_error(yaml, find_model_key_node(yaml, needed[i].key),
+                                 "must not be empty for model '%s'", kinds[section->kind]);
     if (section->n_attention > RK_MAX_PAIRS)
-        return rk_yaml_error(yaml, find_key_node(yaml, "attention"), "more than %d pairs", RK_MAX_PAIRS);
+        return rk_yaml_error(yaml, find_model_key_node(yaml, "attention"), "more than %d pairs",
+                             RK_MAX_PAIRS);
     for (int64_t i = 0; i + 1 < section->n_bottom; i++)
         if (section->bottom[i] == 0)
             return rk_yaml_error(yaml, bottom,
@@ -324,20 +327,20 @@ static rk_status check_layers(const rk_model_section *section, const rk_yaml *ya
     return RK_OK;
 }
 
-rk_status rk_model_section_check(const rk_model_section *section, const rk_yaml *yaml) {
+rk_status rk_model_section_check_keys(const rk_model_section *section, const rk_yaml *yaml) {
     if (section->kind < 0) {
         char list[256] = "";
-        for (int kind = 0; kind < N_KINDS; kind++) append_name(list, sizeof list, kinds[kind]);
-        rk_yaml_error(yaml, find_key_node(yaml, ""), "the 'model' section needs the key 'kind'");
+        for (int kind = 0; kind < N_KINDS; kind++) append_to_name_list(list, sizeof list, kinds[kind]);
+        rk_yaml_error(yaml, find_model_key_node(yaml, ""), "the 'model' section needs the key 'kind'");
         return rk_error_hint(RK_CONFIG, "it is one of %s", list);
     }
     RK_TRY(check_unused_keys(section, yaml));
     if (section->kind == RK_KIND_GRAPH) return rk_graph_section_check(section, yaml);
-    RK_TRY(check_cross(section, yaml));
-    RK_TRY(check_gates(section, yaml));
-    RK_TRY(check_optional_deep(section, yaml));
+    RK_TRY(check_cross_keys(section, yaml));
+    RK_TRY(check_gate_keys(section, yaml));
+    RK_TRY(check_keys_of_absent_deep(section, yaml));
     RK_TRY(check_activation(section->activation, yaml));
     if (rk_preset_of(section->kind)->pairs)
-        RK_TRY(rk_retrieval_section_check(&section->retrieval, yaml, find_key_node(yaml, "retrieval")));
-    return check_layers(section, yaml);
+        RK_TRY(rk_retrieval_section_check(&section->retrieval, yaml, find_model_key_node(yaml, "retrieval")));
+    return check_layer_sizes(section, yaml);
 }

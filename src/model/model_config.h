@@ -107,6 +107,6 @@ extern const rk_schema rk_graph_schema; /* the same struct, but only the keys of
 
 /* What the keys mean together: a kind, and only keys that the kind uses. Errors name the line through `yaml`
  * (NULL: no line known). */
-rk_status rk_model_section_check(const rk_model_section *section, const rk_yaml *yaml);
+rk_status rk_model_section_check_keys(const rk_model_section *section, const rk_yaml *yaml);
 
 #endif

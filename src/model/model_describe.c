@@ -28,14 +28,15 @@ static short_text format_count(uint64_t count) {
 }
 
 /* That a table has, or, a dynamic one, may have, with cold ones. */
-static int64_t table_rows(const rk_model *model, int32_t t) {
+static int64_t max_rows_of_table(const rk_model *model, int32_t t) {
     const rk_dynamic_config *dynamic = rk_embeddings_dynamic_config(model->embeddings, t);
     return dynamic ? dynamic->max_capacity + dynamic->n_cold
                    : rk_embeddings_table_config(model->embeddings, t)->n_rows;
 }
 
-static uint64_t table_values(const rk_model *model, int32_t t) {
-    return (uint64_t)table_rows(model, t) * (uint64_t)rk_embeddings_table_config(model->embeddings, t)->dim;
+static uint64_t max_values_of_table(const rk_model *model, int32_t t) {
+    return (uint64_t)max_rows_of_table(model, t) *
+           (uint64_t)rk_embeddings_table_config(model->embeddings, t)->dim;
 }
 
 rk_model_bytes rk_model_count_bytes(const rk_model *model) {
@@ -44,7 +45,7 @@ rk_model_bytes rk_model_count_bytes(const rk_model *model) {
     bytes.arena += model->loss->bytes(model);
     for (int32_t t = 0; t < rk_embeddings_n_tables(model->embeddings); t++) {
         const rk_table_config *table = rk_embeddings_table_config(model->embeddings, t);
-        uint64_t rows = table_values(model, t) * rk_dtype_bytes(table->dtype),
+        uint64_t rows = max_values_of_table(model, t) * rk_dtype_bytes(table->dtype),
                  all = rk_embeddings_table_bytes(model->embeddings, t);
         if (all < rows) rows = all; /* codes */
         bytes.tables += rows;
@@ -61,7 +62,7 @@ rk_model_bytes rk_model_count_bytes(const rk_model *model) {
     return bytes;
 }
 
-rk_model_work rk_model_count_work(const rk_model *model, int64_t n) {
+rk_model_work rk_model_estimate_work(const rk_model *model, int64_t n) {
     rk_model_work work = {.flops = rk_graph_flops(model->graph, true) * (double)n};
     rk_graph_largest_layer(model->graph, &work.layer_in, &work.layer_out);
     rk_memory_traffic rows = rk_embeddings_memory_traffic(model->embeddings);
@@ -82,7 +83,7 @@ rk_model_work rk_model_count_work(const rk_model *model, int64_t n) {
 
 static void describe_tasks(const rk_model *model, rk_buffer *out) {
     rk_buffer_printf(out, "model %s: %d categorical features, %d dense numbers\n\ntasks\n",
-                     rk_model_kind(model), model->n_features, model->n_dense);
+                     rk_model_kind_name(model), model->n_features, model->n_dense);
     for (int32_t t = 0; t < model->n_tasks; t++)
         rk_buffer_printf(out, "  %s: %s, weight %g\n", model->tasks[t].name, model->loss->name(model, t),
                          model->tasks[t].weight);
@@ -106,10 +107,10 @@ static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
             : table->frozen   ? "frozen"
                               : rk_optimizer_name(rk_embeddings_table_optimizer(model->embeddings, t)->kind);
         rk_buffer_printf(out, "  %-*s %12" PRId64 " %5d  %-5s %-16s %12s\n", width, table->name,
-                         table_rows(model, t), table->dim, rk_dtype_name(table->dtype), optimizer,
+                         max_rows_of_table(model, t), table->dim, rk_dtype_name(table->dtype), optimizer,
                          format_bytes(rk_embeddings_table_bytes(model->embeddings, t)).text);
-        values += table_values(model, t);
-        rows += (uint64_t)table_rows(model, t);
+        values += max_values_of_table(model, t);
+        rows += (uint64_t)max_rows_of_table(model, t);
     }
     if (n)
         rk_buffer_printf(out, "  %-*s %12" PRIu64 " %5s  %-5s %-16s %12s\n", width, "total", rows, "", "", "",
@@ -118,14 +119,14 @@ static uint64_t describe_tables(const rk_model *model, rk_buffer *out) {
 }
 
 /* Records of key, row and slots, once. */
-static uint64_t disk_bytes(const rk_model *model, int32_t t) {
+static uint64_t disk_bytes_of_table(const rk_model *model, int32_t t) {
     const rk_table_config *table = rk_embeddings_table_config(model->embeddings, t);
     double row = rk_stored_row_bytes(table, rk_embeddings_table_optimizer(model->embeddings, t), table->dim);
     return (uint64_t)rk_embeddings_dynamic_config(model->embeddings, t)->max_capacity *
            ((uint64_t)row + sizeof(int64_t));
 }
 
-static void describe_dynamic(const rk_model *model, rk_buffer *out) {
+static void describe_dynamic_tables(const rk_model *model, rk_buffer *out) {
     int32_t n = rk_embeddings_n_tables(model->embeddings);
     bool first = true;
     for (int32_t t = 0; t < n; t++) {
@@ -144,7 +145,8 @@ static void describe_dynamic(const rk_model *model, rk_buffer *out) {
         if (d->probability < 1) rk_buffer_printf(out, " with probability %g", d->probability);
         if (d->storage)
             rk_buffer_printf(out, ", rows on a disk (%s) behind %s of memory",
-                             format_bytes(disk_bytes(model, t)).text, format_bytes(d->memory_bytes).text);
+                             format_bytes(disk_bytes_of_table(model, t)).text,
+                             format_bytes(d->memory_bytes).text);
         rk_buffer_printf(out, ", missing %s", d->n_cold ? "hash" : d->oov ? "oov" : "zeros");
         if (d->n_cold) rk_buffer_printf(out, " of %" PRId64 " rows", d->n_cold);
         uint64_t n_rows = (uint64_t)(d->max_capacity + rk_dynamic_n_shared_rows(d));
@@ -157,7 +159,7 @@ rk_status rk_model_describe(const rk_model *model, char **out) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     describe_tasks(model, &text);
     uint64_t values = describe_tables(model, &text), dense = 0;
-    describe_dynamic(model, &text);
+    describe_dynamic_tables(model, &text);
     rk_buffer_append_text(&text, "\ngraph\n");
     rk_graph_describe(model->graph, &text);
     for (int32_t i = 0; i < rk_graph_n_parameters(model->graph); i++)
@@ -180,7 +182,7 @@ static double estimate_routing_bytes(const rk_model *model, const rk_batch *usua
     double bytes = 0, n = (double)(usual->n ? usual->n : 1);
     for (int32_t f = 0; f < model->n_lookups; f++) {
         if (model->lookups[f].source == model->n_features) { /* a history */
-            bytes += 16 * rk_retrieval_history_length(model->retrieval) + 8;
+            bytes += 16 * rk_retrieval_mean_history_length(model->retrieval) + 8;
             continue;
         }
         const rk_ids *ids = &usual->features[model->lookups[f].source];
@@ -193,8 +195,8 @@ static double estimate_routing_bytes(const rk_model *model, const rk_batch *usua
 uint64_t rk_model_peak_bytes(const rk_model *model, const rk_batch *usual) {
     static const double program = 22e6; /* code, libraries and what they keep */
     rk_model_bytes bytes = rk_model_count_bytes(model);
-    double ranking = rk_model_learns_pairs(model)
-                         ? rk_retrieval_ranking_bytes(model->retrieval, rk_model_vector_dim(model))
+    double ranking = rk_model_is_two_tower(model)
+                         ? rk_retrieval_ranking_memory_bytes(model->retrieval, rk_model_vector_dim(model))
                          : 0;
     return bytes.tables + bytes.slots + bytes.dense + bytes.arena +
            (uint64_t)(program + ranking + estimate_routing_bytes(model, usual));

@@ -85,7 +85,7 @@ typedef struct rk_model_queue {
     int64_t n_begun, n_launched, n_finished;
     int64_t depth;        /* that may be launched and not finished */
     bool exclusive;       /* one is finished before the next is launched */
-    const rk_batch *next; /* what rk_model_expect said */
+    const rk_batch *next; /* what rk_model_set_next_batch said */
     rk_ids *next_ids;     /* [n_lookups] */
 } rk_model_queue;
 
@@ -139,10 +139,10 @@ struct rk_model {
     bool is_outline;        /* no memory: only to be described */
 };
 
-static inline const char *rk_model_kind(const rk_model *model) {
+static inline const char *rk_model_kind_name(const rk_model *model) {
     return model->preset ? model->preset->name : "graph";
 }
-static inline bool rk_model_learns_pairs(const rk_model *model) {
+static inline bool rk_model_is_two_tower(const rk_model *model) {
     return model->preset && model->preset->pairs;
 }
 
@@ -151,7 +151,7 @@ static inline bool rk_model_learns_pairs(const rk_model *model) {
 #define RK_LOG_VARIANCES_NAME "task_log_variances"
 rk_status rk_model_tasks_init(rk_model *model, const rk_data_schema *schema);
 int32_t rk_model_n_logits(const rk_model *model);
-rk_status rk_model_join_tasks(rk_model *model, bool learns_weights);
+rk_status rk_model_concat_task_logits(rk_model *model, bool learns_weights);
 
 /* The model's graph before tasks join it and it is finished, and the config of its tables, without their
  * memory. Both are the caller's, whatever happens. */
@@ -161,27 +161,28 @@ rk_status rk_model_build_graph_only(const rk_model_options *options, rk_model **
 /* A batch on its way (step/local_batch.c): whether it is one of this model's; the lengths of the sequences of
  * a block, into the graph's input; likewise, of samples of a batch, `out` being of the first of them. */
 rk_status rk_model_check_batch(const rk_model *model, const rk_rank_batch *rank_batch, bool labelled);
-void rk_model_read_lengths(const rk_model_run *run, const rk_run *block);
-void rk_model_write_lengths(const rk_model *model, const rk_ids *ids, int64_t first, int64_t n, rk_real *out);
+void rk_model_fill_lengths(const rk_model_run *run, const rk_run *block);
+void rk_model_compute_lengths(const rk_model *model, const rk_ids *ids, int64_t first, int64_t n,
+                              rk_real *out);
 
 /* The losses of tasks (step/task_losses.c). The weight of each task's samples, [n_tasks]: what its mean loss
  * is over. */
 extern const rk_loss_ops rk_task_losses;
 double rk_model_task_weight(const rk_model_task *task, int64_t step);
-void rk_model_count_samples(const rk_model *model, const rk_rank_batch *rank_batch, double *weights);
+void rk_model_sum_sample_weights(const rk_model *model, const rk_rank_batch *rank_batch, double *weights);
 /* Each micro-batch's part of each task's loss, in model->micro_batch_losses; then their sum over n
  * micro-batches. */
-void rk_model_sum_blocks(const rk_model *model, int64_t n);
-rk_status rk_model_sum_micro_batches(const rk_model *model, const rk_batch *batch, const double *losses,
-                                     size_t n, double *loss);
+void rk_model_sum_losses_of_blocks(const rk_model *model, int64_t n);
+rk_status rk_model_sum_losses_of_micro_batches(const rk_model *model, const rk_batch *batch,
+                                               const double *losses, size_t n, double *loss);
 
 /* A step that fails (step/step_rollback.c): statistics, kept before it, as they were; returns `status`. */
 void rk_model_save_statistics(rk_model *model);
 rk_status rk_model_restore_statistics(rk_model *model, rk_status status);
 /* RK_OK with *loss NaN if the step is to be skipped. */
-rk_status rk_model_skip_step(rk_model *model, rk_status status, double *loss);
+rk_status rk_model_skip_non_finite_step(rk_model *model, rk_status status, double *loss);
 
-/* The store of a model's tables over ranks (sharded_tables.c). */
+/* The store of a model's tables over ranks (model_sharded_store.c). */
 rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *options,
                                   const rk_collection_config *collection);
 

@@ -21,20 +21,20 @@ static rk_status describe_parameter(const rk_state_dict_entry *entry, void *data
 
 /* What stands in another order or wider apart than it is to be shown, or where the next step may take it
  * away. */
-static bool is_copied(const rk_model *model, const rk_state_dict_entry *entry) {
+static bool needs_copy(const rk_model *model, const rk_state_dict_entry *entry) {
     return entry->kind != RK_STATE_OTHER &&
            (entry->order || entry->stride || (entry->moves && model->optimizer));
 }
 
 /* The next copy begins behind them. */
-static size_t copy_bytes(const rk_state_dict_entry *entry) {
+static size_t aligned_copy_bytes(const rk_state_dict_entry *entry) {
     return rk_round_up((size_t)rk_state_dict_entry_bytes(entry), sizeof(int64_t));
 }
 
-static rk_status reserve_copies(const rk_model *model, const rk_state_dict *state, char **out) {
+static rk_status allocate_copies(const rk_model *model, const rk_state_dict *state, char **out) {
     size_t bytes = 0;
     for (size_t i = 0; i < state->n; i++)
-        if (is_copied(model, &state->entries[i])) bytes += copy_bytes(&state->entries[i]);
+        if (needs_copy(model, &state->entries[i])) bytes += aligned_copy_bytes(&state->entries[i]);
     return rk_alloc(bytes, 1, out);
 }
 
@@ -46,10 +46,10 @@ static rk_status describe_parameters(const rk_model *model, const rk_state_dict 
         const rk_state_dict_entry *entry = &state->entries[i];
         if (entry->kind == RK_STATE_OTHER) continue;
         void *data = entry->data;
-        if (is_copied(model, entry)) {
+        if (needs_copy(model, entry)) {
             if (!known) rk_state_dict_copy_rows(entry, 0, entry->dims[0], copies);
             data = copies;
-            copies += copy_bytes(entry);
+            copies += aligned_copy_bytes(entry);
         }
         RK_TRY(describe_parameter(entry, data, &list[(*n)++]));
     }
@@ -67,10 +67,10 @@ rk_status rk_model_parameters(rk_model *model, const rk_model_parameter **parame
         !model->optimizer && model->parameter_copies; /* a model that does not train stays as it is */
     int32_t n_shown;
     rk_status status;
-    RK_GOTO(rk_model_number_keys(model));
+    RK_GOTO(rk_model_number_keys_over_ranks(model));
     RK_GOTO(rk_model_state_dict(model, &state));
     RK_GOTO(rk_alloc(state.n, sizeof *list, &list));
-    if (!known) RK_GOTO(reserve_copies(model, &state, &copies));
+    if (!known) RK_GOTO(allocate_copies(model, &state, &copies));
     RK_GOTO(
         describe_parameters(model, &state, known, known ? model->parameter_copies : copies, list, &n_shown));
     rk_state_dict_release(&model->parameter_state);

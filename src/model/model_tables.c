@@ -10,7 +10,7 @@ static bool layer_reads_input(const rk_layer_section *layer, int input) {
     return false;
 }
 
-bool rk_model_reads(const rk_model_section *section, int input) {
+bool rk_model_reads_input(const rk_model_section *section, int input) {
     const rk_preset *preset = rk_preset_of(section->kind);
     for (int64_t i = 0; i < section->n_layers; i++)
         if (layer_reads_input(&section->layers[i], input)) return true;
@@ -31,8 +31,8 @@ bool rk_model_reads(const rk_model_section *section, int input) {
 
 static rk_status find_input_uses(const rk_model_section *section, const rk_yaml *yaml,
                                  const rk_data_schema *schema, rk_graph_uses *uses) {
-    if (section->kind == RK_KIND_GRAPH) return rk_graph_section_uses(section, yaml, schema, uses);
-    for (int i = 0; i < RK_N_INPUTS; i++) uses->inputs[i] = rk_model_reads(section, i);
+    if (section->kind == RK_KIND_GRAPH) return rk_graph_section_find_used_inputs(section, yaml, schema, uses);
+    for (int i = 0; i < RK_N_INPUTS; i++) uses->inputs[i] = rk_model_reads_input(section, i);
     return RK_OK;
 }
 

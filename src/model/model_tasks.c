@@ -12,7 +12,8 @@ static int32_t find_task(const rk_data_schema *schema, const char *name) {
     return -1;
 }
 
-static rk_status init_task(const rk_data_schema *schema, const rk_label_section *label, rk_model_task *task) {
+static rk_status init_task_from_label(const rk_data_schema *schema, const rk_label_section *label,
+                                      rk_model_task *task) {
     task->loss = label->loss ? RK_LOSS_MSE : RK_LOSS_SIGMOID_CROSS_ENTROPY;
     task->weight = label->weight;
     task->weight_decay_rate = label->weight_decay_rate;
@@ -28,7 +29,7 @@ static rk_status init_task(const rk_data_schema *schema, const rk_label_section 
 }
 
 rk_status rk_model_tasks_init(rk_model *model, const rk_data_schema *schema) {
-    bool pairs = rk_model_learns_pairs(model);
+    bool pairs = rk_model_is_two_tower(model);
     size_t n = pairs ? 1 : (size_t)schema->n_tasks;
     RK_TRY(rk_alloc(n, sizeof *model->tasks, &model->tasks));
     model->n_tasks = (int32_t)n;
@@ -37,7 +38,7 @@ rk_status rk_model_tasks_init(rk_model *model, const rk_data_schema *schema) {
         return rk_strdup("score", &model->tasks[0].name);
     }
     for (int32_t t = 0; t < schema->n_tasks; t++)
-        RK_TRY(init_task(schema, &schema->tasks[t], &model->tasks[t]));
+        RK_TRY(init_task_from_label(schema, &schema->tasks[t], &model->tasks[t]));
     return RK_OK;
 }
 
@@ -69,7 +70,7 @@ static void add_logit_columns(const rk_model *model, rk_value *columns) {
     }
 }
 
-rk_status rk_model_join_tasks(rk_model *model, bool learns_weights) {
+rk_status rk_model_concat_task_logits(rk_model *model, bool learns_weights) {
     if (rk_model_n_logits(model) < model->n_tasks) {
         RK_AUTOFREE rk_value *columns = NULL;
         RK_TRY(rk_alloc((size_t)model->n_tasks, sizeof *columns, &columns));

@@ -87,7 +87,7 @@ static rk_status read_model(rk_predictor *p, const char *device) {
 
 static rk_status load_model(rk_predictor *p, const char *device) {
     RK_TRY(read_model(p, device));
-    return rk_comm_agree_on_status(p->comm, rk_model_freeze(p->model));
+    return rk_comm_agree_on_status(p->comm, rk_model_freeze_for_inference(p->model));
 }
 
 static rk_status load_config(rk_predictor *p, const rk_predictor_options *o) {

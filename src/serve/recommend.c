@@ -79,13 +79,13 @@ static rk_status gather_values(const recommending *r, void *values, size_t bytes
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     rk_comm *comm = r->predictor->comm;
     int32_t n_ranks = rk_comm_size(comm);
-    int64_t n = r->batch->batch->n, first = rk_first_scored_user(n, rk_comm_rank(comm), n_ranks),
-            end = rk_first_scored_user(n, rk_comm_rank(comm) + 1, n_ranks);
+    int64_t n = r->batch->batch->n, first = rk_first_user_of_rank(n, rk_comm_rank(comm), n_ranks),
+            end = rk_first_user_of_rank(n, rk_comm_rank(comm) + 1, n_ranks);
     RK_TRY(rk_comm_all_gather(comm, RK_CHANNEL_VALUES, (char *)values + (size_t)first * bytes,
                               (size_t)(end - first) * bytes, &all_to_all));
     for (int32_t rank = 0; rank < n_ranks; rank++) {
-        first = rk_first_scored_user(n, rank, n_ranks);
-        end = rk_first_scored_user(n, rank + 1, n_ranks);
+        first = rk_first_user_of_rank(n, rank, n_ranks);
+        end = rk_first_user_of_rank(n, rank + 1, n_ranks);
         RK_TRY(rk_all_to_all_copy_message(all_to_all, rank, (size_t)(end - first) * bytes,
                                           (char *)values + (size_t)first * bytes));
     }
@@ -106,9 +106,10 @@ static rk_status rank_batch(recommending *r) {
     rk_comm *comm = r->predictor->comm;
     const int64_t n = r->batch->batch->n;
     const rk_item_scores scores = {r->matrix, r->from.items.n, r->dim, r->vectors, rank_user, r};
-    int64_t first = rk_first_scored_user(n, rk_comm_rank(comm), rk_comm_size(comm)),
-            end = rk_first_scored_user(n, rk_comm_rank(comm) + 1, rk_comm_size(comm));
-    rk_status status = r->by_index.index ? rank_by_index(r, first, end) : rk_score_items(&scores, first, end);
+    int64_t first = rk_first_user_of_rank(n, rk_comm_rank(comm), rk_comm_size(comm)),
+            end = rk_first_user_of_rank(n, rk_comm_rank(comm) + 1, rk_comm_size(comm));
+    rk_status status =
+        r->by_index.index ? rank_by_index(r, first, end) : rk_score_items_of_users(&scores, first, end);
     RK_TRY(rk_comm_agree_on_status(comm, status));
     RK_TRY(gather_values(r, r->places, (size_t)r->k * sizeof *r->places));
     return gather_values(r, r->scores, (size_t)r->k * sizeof *r->scores);

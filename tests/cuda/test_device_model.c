@@ -100,10 +100,10 @@ static void test_late(void **state) {
     draw_batch(&b, 9, 50, 1);
     FAILS(rk_model_predict(t.gpu, &b.batch, predictions), RK_INVALID_ARGUMENT,
           "a batch is still in flight: drain the model first");
-    OK(rk_model_drain(t.gpu, &gpu[6], &left));
+    OK(rk_model_finish_oldest_batch(t.gpu, &gpu[6], &left));
     assert_true(left && isnan(gpu[0]));
     for (int i = 0; i < 6; i++) assert_losses_close(gpu[i + 1], cpu[i], "late", i);
-    OK(rk_model_drain(t.gpu, &gpu[7], &left));
+    OK(rk_model_finish_oldest_batch(t.gpu, &gpu[7], &left));
     assert_false(left);
     assert_int_equal(rk_model_step(t.gpu), 6);
     assert_states_close(t.gpu, t.cpu, "late", CLOSE);
@@ -130,9 +130,9 @@ static void test_late_failures(void **state) {
         assert_int_equal(rk_model_train(t.gpu, &b.batch, &loss), i == 5 ? RK_BAD_DATA : RK_OK);
     }
     bool left;
-    OK(rk_model_drain(t.gpu, &loss, &left));
+    OK(rk_model_finish_oldest_batch(t.gpu, &loss, &left));
     assert_int_equal(rk_model_step(t.gpu), 5);
-    assert_int_equal(rk_model_n_not_finite(t.gpu), 2);
+    assert_int_equal(rk_model_n_skipped_steps(t.gpu), 2);
     assert_states_close(t.gpu, t.cpu, "late failures", CLOSE);
     twins_release(&t);
 }
@@ -263,7 +263,7 @@ static void test_skipped_steps_are_counted(void **state) {
         OK(rk_model_train(t.cpu, &b.batch, &loss));
         OK(rk_model_train(t.gpu, &b.batch, &loss));
         assert_true(isnan(loss));
-        assert_int_equal(rk_model_n_not_finite(t.gpu), i + 1);
+        assert_int_equal(rk_model_n_skipped_steps(t.gpu), i + 1);
         assert_int_equal(rk_model_step(t.gpu), i + 1);
     }
     assert_states_close(t.gpu, t.cpu, "skipped", CLOSE);

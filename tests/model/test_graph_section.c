@@ -226,7 +226,7 @@ static void test_written_out(void **state) {
                "    - {name: y, op: linear, inputs: x, units: 1, initializer: {kind: normal, stddev: 0.1}}\n "
                " outputs: [y]\n"));
     fixture_init(&g, once.data, usual_features, 0, 3, 1);
-    OK(rk_model_section_check(&g.model, &g.yaml));
+    OK(rk_model_section_check_keys(&g.model, &g.yaml));
     rk_buffer_append_text(&twice, "model:\n");
     rk_schema_emit(&rk_model_schema, &g.model, 2, &twice);
     assert_string_equal(twice.data, once.data);

@@ -398,7 +398,7 @@ static void test_memory_of_read_keys(void **state) {
     OK(rk_model_build(&f.options, &model));
     OK(rk_model_load_keys(model, &(rk_stored_keys){"table/item/keys", 0, 3, 3, keys}));
     OK(rk_model_reload(model));
-    assert_int_equal(rk_model_count_keys(model).n_rows, 3);
+    assert_int_equal(rk_model_key_counts(model).n_rows, 3);
     assert_true(rk_embeddings_bytes(rk_model_embeddings(model)) < 10000);
     rk_model_free(model);
     fixture_release(&f);

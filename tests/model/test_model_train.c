@@ -203,7 +203,7 @@ static void test_not_finite_changes_nothing(void **state) {
         if (strstr(usual_cases[c].text, "wide_deep") == NULL) assert_refused(model, &b.batch, NULL);
         train(model, 5, 1, 20, NULL); /* and the model goes on */
         assert_int_equal(rk_model_step(model), 3);
-        assert_int_equal(rk_model_n_not_finite(model), 0);
+        assert_int_equal(rk_model_n_skipped_steps(model), 0);
         rk_model_free(model);
         fixture_release(&f);
     }
@@ -241,7 +241,7 @@ static void test_skipped_steps_are_counted(void **state) {
         b.labels[i] = INFINITY;
         OK(rk_model_train(other, &b.batch, &loss));
         assert_true(isnan(loss));
-        assert_int_equal(rk_model_n_not_finite(other), i + 1);
+        assert_int_equal(rk_model_n_skipped_steps(other), i + 1);
         assert_int_equal(rk_model_step(other), 1);
     }
     train(other, 1, 2, 30, NULL);

@@ -140,7 +140,7 @@ static void run_steps(const char *text, bool learns) {
         OK(rk_model_build(&f.options, &model));
         read_rows(model, &plain);
         for (int step = 0; step < 4; step++) {
-            rk_rank_batch all = rk_rank_batch_whole(&batch);
+            rk_rank_batch all = rk_rank_batch_from_batch(&batch);
             rk_local_batch *extended = &model->inference->batch;
             int64_t drawn[DRAWN];
             double loss;
@@ -189,7 +189,8 @@ static void test_predictions(void **state) {
     OK(rk_model_item_vectors(model, 0, ITEMS, item_vectors)); /* more than a batch */
     assert_int_equal(rk_model_vector_dim(model), DIM);
     assert_true(rk_model_peak_bytes(model, &batch) > rk_model_count_bytes(model).arena);
-    assert_true(fabs(rk_retrieval_history_length(model->retrieval) - (9 + 4 + 16 + 1 + 4) / 12.0) < 1e-12);
+    assert_true(fabs(rk_retrieval_mean_history_length(model->retrieval) - (9 + 4 + 16 + 1 + 4) / 12.0) <
+                1e-12);
     for (int i = 0; i < N; i++) {
         double u[DIM], mean[DIM], shares[ITEMS];
         plain_user(&r, i, -1, u, mean, shares);

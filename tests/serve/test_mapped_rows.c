@@ -128,7 +128,7 @@ static void test_keys(void **state) {
     }
     run = open_as("run", RK_EXPORT_ROWS_TRAINED);
     predict_file(run, &trained);
-    rk_key_counts counts = rk_model_count_keys(rk_predictor_model(run));
+    rk_key_counts counts = rk_model_key_counts(rk_predictor_model(run));
     assert_true(counts.n_missing > 0 && counts.n_rows > 100);
     rk_predictor_free(run);
 }

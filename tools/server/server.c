@@ -19,7 +19,7 @@ struct rk_server {
     rk_server_config config;
     rk_served_model *models; /* [config.n_models], of which n_open are open */
     int64_t n_open;
-    rk_model_metrics *metrics; /* [config.n_models + 1] */
+    rk_model_compute_metrics *metrics; /* [config.n_models + 1] */
     rk_batcher *batcher;
     rk_request_log *log; /* NULL: nobody asked for it */
     rk_http *http;

@@ -5,7 +5,7 @@
 static const double limits[RK_DURATION_BUCKETS] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                                    0.025,  0.05,    0.1,    0.25,  0.5,    1,     10};
 
-void rk_server_metrics_count(rk_model_metrics *m, int code, double seconds, int64_t n_rows) {
+void rk_server_metrics_count(rk_model_compute_metrics *m, int code, double seconds, int64_t n_rows) {
     int b = 0;
     while (b < RK_DURATION_BUCKETS && seconds > limits[b]) b++;
     atomic_fetch_add(&m->requests[code], 1);
@@ -22,7 +22,7 @@ static void write_metric_head(rk_buffer *out, const char *name, const char *type
     rk_buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void write_durations(const rk_model_metrics *m, const char *model, rk_buffer *out) {
+static void write_durations(const rk_model_compute_metrics *m, const char *model, rk_buffer *out) {
     unsigned long long n = 0;
     for (int b = 0; b <= RK_DURATION_BUCKETS; b++) {
         char limit[32];
@@ -87,7 +87,7 @@ static void write_row_source_counts(rk_served_model *model, bool available, rk_b
     pthread_mutex_unlock(&model->mutex);
 }
 
-void rk_server_metrics_write(const rk_model_metrics *m, rk_served_model *models, int64_t n_models,
+void rk_server_metrics_write(const rk_model_compute_metrics *m, rk_served_model *models, int64_t n_models,
                              rk_batcher_counts counts, rk_buffer *out) {
     write_metric_head(
         out, "reckon_requests_total", "counter",

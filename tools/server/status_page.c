@@ -60,7 +60,7 @@ static void write_total_and_rate(const char *what, const char *model, unsigned l
 }
 
 static void write_traffic(const rk_page *page, int64_t m, rk_buffer *out) {
-    const rk_model_metrics *metrics = &page->metrics[m];
+    const rk_model_compute_metrics *metrics = &page->metrics[m];
     const char *name = page->models[m].entry->name;
     unsigned long long n = 0, n_rows = rk_read_counter(&metrics->rows);
     double seconds = fmax(page->seconds, 1e-3);
@@ -85,7 +85,7 @@ static void write_bucket_limit(double seconds, rk_buffer *out) {
 }
 
 /* A bar for each bucket of /metrics, from the first that has a request to the last. */
-static void write_durations(const rk_model_metrics *metrics, rk_buffer *out) {
+static void write_durations(const rk_model_compute_metrics *metrics, rk_buffer *out) {
     unsigned long long counts[RK_DURATION_BUCKETS + 1], most = 1;
     int first = RK_DURATION_BUCKETS, last = -1;
     for (int b = 0; b <= RK_DURATION_BUCKETS; b++) {

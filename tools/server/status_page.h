@@ -6,7 +6,7 @@
 
 typedef struct rk_page {
     rk_served_model *models; /* [n_models] */
-    const rk_model_metrics *metrics;
+    const rk_model_compute_metrics *metrics;
     int64_t n_models;
     rk_batcher_counts counts;
     bool ready;

@@ -25,11 +25,11 @@ typedef struct recording {
     rk_status status; /* the first that is not RK_OK */
 } recording;
 
-static void record_failure(recording *r, rk_status status) {
+static void record_enqueue_failure(recording *r, rk_status status) {
     if (r->status == RK_OK) r->status = status;
 }
 
-static void enqueue_inputs(recording *r, int64_t n) {
+static void enqueue_input_preparation(recording *r, int64_t n) {
     rk_model *model = r->model;
     rk_cuda_engine *d = model->cuda;
     const rk_device_batch *batch = r->batch;
@@ -40,29 +40,29 @@ static void enqueue_inputs(recording *r, int64_t n) {
         rk_stream_copy(d->compute, rk_device_graph_data(d->graph, model->lengths),
                        batch->device + d->layout.lengths,
                        (size_t)(n * d->layout.n_sequences) * sizeof(float));
-    record_failure(r, d->store->ops->lookup(d->store, d->compute, d->activations));
+    record_enqueue_failure(r, d->store->ops->lookup(d->store, d->compute, d->activations));
 }
 
-static void enqueue_training(void *context, int64_t n) {
+static void enqueue_training_step(void *context, int64_t n) {
     recording *r = context;
     rk_model *model = r->model;
     rk_cuda_engine *d = model->cuda;
-    uint32_t *stop = rk_step_status_stop(d->found, model->n_tasks);
+    uint32_t *stop = rk_step_status_stop_flag(d->found, model->n_tasks);
     rk_stream_fill(d->compute, d->found, 0, d->step_status_bytes);
-    enqueue_inputs(r, n);
+    enqueue_input_preparation(r, n);
     rk_device_graph_forward(d->graph, d->compute, n, d->loss->n_rest(model, r->batch, n), r->total, true,
                             (const int64_t *)(r->batch->device + d->layout.step));
     d->loss->enqueue(model, r->batch, n);
     rk_device_graph_backward(d->graph, d->compute, n);
-    record_failure(r, d->store->ops->flag_not_finite(d->store, d->compute, d->gradients, stop));
-    record_failure(r, d->ranks->enqueue(model));
+    record_enqueue_failure(r, d->store->ops->flag_not_finite(d->store, d->compute, d->gradients, stop));
+    record_enqueue_failure(r, d->ranks->enqueue(model));
 }
 
 static void enqueue_prediction(void *context, int64_t n) {
     recording *r = context;
     rk_model *model = r->model;
     rk_cuda_engine *d = model->cuda;
-    enqueue_inputs(r, n);
+    enqueue_input_preparation(r, n);
     rk_device_graph_forward(d->graph, d->compute, n, 0, n, false, NULL);
     rk_device_predictions(d->tasks, d->compute, n, rk_device_graph_data(d->graph, model->logits),
                           d->predictions);
@@ -71,7 +71,7 @@ static void enqueue_prediction(void *context, int64_t n) {
 
 /* The batch on its way, in the place of the one before the last; one that fails leaves the other, which a
  * step under way may read, the one at hand. */
-static rk_status send_batch(rk_model *model, const rk_local_batch *from, bool training) {
+static rk_status upload_batch_and_ids(rk_model *model, const rk_local_batch *from, bool training) {
     rk_cuda_engine *d = model->cuda;
     uint64_t began = rk_trace_begin();
     int next = !d->now;
@@ -85,25 +85,25 @@ static rk_status send_batch(rk_model *model, const rk_local_batch *from, bool tr
 }
 
 static rk_status cuda_engine_begin(rk_model *model, const rk_local_batch *batch) {
-    return send_batch(model, batch, true);
+    return upload_batch_and_ids(model, batch, true);
 }
 
 /* All of the batch's work, as one graph of launches where it is kept. */
-static rk_status enqueue_batch(rk_model *model, bool training) {
+static rk_status launch_batch_work(rk_model *model, bool training) {
     rk_cuda_engine *d = model->cuda;
     rk_device_batch *batch = &d->batches[d->now];
     recording r = {model, batch, d->totals[d->now], RK_OK};
     rk_stream_wait_for_stream(d->compute, d->upload);
     RK_TRY(d->store->ops->fetch(d->store, d->compute));
     if (training) RK_TRY(rk_device_graph_prepare(d->graph, d->compute));
-    if (training) rk_device_batch_number(&d->layout, model, d->compute, batch);
+    if (training) rk_device_batch_set_step_values(&d->layout, model, d->compute, batch);
     rk_launch_cache *kept = &(training ? d->training : d->prediction)[d->now];
     if (training && (rk_device_graph_sums(d->graph) ||
                      (model->loss->extends && model->ranks->is_distributed))) /* ranks meet on the way */
-        enqueue_training(&r, batch->view.n);
+        enqueue_training_step(&r, batch->view.n);
     else
         RK_TRY(rk_launch_cache_run(kept, d->compute, batch->view.n,
-                                   training ? enqueue_training : enqueue_prediction, &r));
+                                   training ? enqueue_training_step : enqueue_prediction, &r));
     RK_TRY(r.status);
     return training ? d->ranks->end_step(model) : RK_OK;
 }
@@ -113,24 +113,24 @@ static void cuda_engine_cancel(rk_model *model) {
 }
 
 /* Nothing is given to the device of a batch whose ids are wrong. */
-static rk_status run_step(rk_model *model, bool training) {
+static rk_status check_ids_and_launch(rk_model *model, bool training) {
     rk_cuda_engine *d = model->cuda;
     uint64_t began = rk_trace_begin();
     rk_status status = d->store->ops->check_ids(d->store);
     rk_trace_end(began, "wait for ids");
     began = rk_trace_begin();
     if (status == RK_OK && training) status = d->ranks->begin(model);
-    if (status == RK_OK) status = enqueue_batch(model, training);
+    if (status == RK_OK) status = launch_batch_work(model, training);
     if (status != RK_OK) cuda_engine_cancel(model);
     rk_trace_end(began, "launch");
     return status;
 }
 
 /* What was not finite here, in the CPU's order and words. */
-static rk_status find_not_finite(rk_model *model, double *loss) {
+static rk_status find_local_non_finite(rk_model *model, double *loss) {
     rk_cuda_engine *d = model->cuda;
-    uint32_t stop = *rk_step_status_stop(d->step_status, model->n_tasks),
-             own = *rk_step_status_stop(d->own, model->n_tasks);
+    uint32_t stop = *rk_step_status_stop_flag(d->step_status, model->n_tasks),
+             own = *rk_step_status_stop_flag(d->own, model->n_tasks);
     if (own) RK_TRY(d->loss->compute_loss(model, &d->batches[d->running].view, d->own, loss));
     bool lost = stop & RK_CUDA_STOP_LOSS; /* another rank's loss, of which all sums are no numbers */
     rk_status status =
@@ -141,8 +141,8 @@ static rk_status find_not_finite(rk_model *model, double *loss) {
 }
 
 /* Over ranks the first one's, in the same words on all. */
-static rk_status name_not_finite(rk_model *model, double *loss) {
-    rk_status status = find_not_finite(model, loss);
+static rk_status agree_on_non_finite(rk_model *model, double *loss) {
+    rk_status status = find_local_non_finite(model, loss);
     status = rk_comm_agree_on_status(model->ranks->trainers, status);
     return status == RK_OK
                ? rk_error(RK_INTERNAL,
@@ -152,13 +152,13 @@ static rk_status name_not_finite(rk_model *model, double *loss) {
 
 static rk_status cuda_engine_launch(rk_model *model, const rk_local_batch *batch) {
     (void)batch; /* which was sent */
-    RK_TRY(run_step(model, true));
+    RK_TRY(check_ids_and_launch(model, true));
     model->cuda->running = model->cuda->now;
     model->cuda->home_is_old = true;
     return RK_OK;
 }
 
-static rk_status await_step(rk_model *model) {
+static rk_status wait_for_step(rk_model *model) {
     RK_TRY(model->cuda->ranks->end(model));
     return model->cuda->ranks->wait(model);
 }
@@ -167,27 +167,27 @@ static rk_status cuda_engine_finish(rk_model *model, const rk_local_batch *batch
     rk_cuda_engine *d = model->cuda;
     (void)batch; /* whose place the next one may have */
     uint64_t began = rk_trace_begin();
-    rk_status status = await_step(model);
+    rk_status status = wait_for_step(model);
     rk_trace_end(began, "wait for the device");
     double found = NAN;
-    bool stopped = *rk_step_status_stop(d->step_status, model->n_tasks) != 0;
+    bool stopped = *rk_step_status_stop_flag(d->step_status, model->n_tasks) != 0;
     if (status == RK_OK)
-        status = stopped ? name_not_finite(model, &found)
+        status = stopped ? agree_on_non_finite(model, &found)
                          : d->loss->compute_loss(model, &d->batches[d->running].view, d->step_status, &found);
     rk_device_graph_end_step(d->graph, status == RK_OK);
     d->store->ops->end_batch(d->store, status == RK_OK);
-    if (status != RK_OK) return rk_model_skip_step(model, status, loss);
+    if (status != RK_OK) return rk_model_skip_non_finite_step(model, status, loss);
     model->step++;
     *loss = found;
     return RK_OK;
 }
 
-static rk_status forward_in_turn(rk_model *model, const rk_local_batch *batch, const rk_output *output,
-                                 float *out) {
+static rk_status forward_on_device(rk_model *model, const rk_local_batch *batch, const rk_output *output,
+                                   float *out) {
     rk_cuda_engine *d = model->cuda;
     size_t n_bytes = (size_t)(batch->batch.n * output->width) * sizeof *out;
-    RK_TRY(send_batch(model, batch, false));
-    RK_TRY(run_step(model, false));
+    RK_TRY(upload_batch_and_ids(model, batch, false));
+    RK_TRY(check_ids_and_launch(model, false));
     uint64_t began = rk_trace_begin();
     rk_status status = d->ranks->wait(model);
     rk_trace_end(began, "wait for the device");
@@ -204,7 +204,7 @@ static rk_status cuda_engine_forward(rk_inference *inference, const rk_output *o
     rk_model *model = inference->own;
     RK_FAIL_IF(inference->cancel && atomic_load(inference->cancel), RK_INTERRUPTED, "the run was cancelled");
     pthread_mutex_lock(&model->cuda->turn);
-    rk_status status = forward_in_turn(model, &inference->batch, output, out);
+    rk_status status = forward_on_device(model, &inference->batch, output, out);
     pthread_mutex_unlock(&model->cuda->turn);
     return status;
 }
@@ -212,7 +212,7 @@ static rk_status cuda_engine_forward(rk_inference *inference, const rk_output *o
 static rk_status cuda_engine_metrics(rk_model *model, bool binary, int64_t n, const rk_metric_sample *samples,
                                      const int64_t *groups, rk_metric_totals *out) {
     rk_cuda_engine *d = model->cuda;
-    RK_TRY(rk_model_check_drained(model));
+    RK_TRY(rk_model_check_no_batch_in_flight(model));
     pthread_mutex_lock(&d->turn);
     rk_status status = rk_device_metrics(d->device, d->compute, binary, n, samples, groups, out);
     pthread_mutex_unlock(&d->turn);
@@ -221,7 +221,7 @@ static rk_status cuda_engine_metrics(rk_model *model, bool binary, int64_t n, co
 
 static rk_status cuda_engine_ranking_positions(rk_model *model, const rk_ranking_positions *args) {
     rk_cuda_engine *d = model->cuda;
-    RK_TRY(rk_model_check_drained(model));
+    RK_TRY(rk_model_check_no_batch_in_flight(model));
     pthread_mutex_lock(&d->turn);
     rk_status status = rk_device_ranking_positions(d->device, d->compute, args, 0);
     pthread_mutex_unlock(&d->turn);
@@ -230,7 +230,7 @@ static rk_status cuda_engine_ranking_positions(rk_model *model, const rk_ranking
 
 static rk_status cuda_engine_flush(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
-    RK_TRY(rk_model_check_drained(model));
+    RK_TRY(rk_model_check_no_batch_in_flight(model));
     if (!d->home_is_old) return RK_OK;
     RK_TRY(d->store->ops->flush(d->store));
     RK_TRY(rk_device_graph_flush(d->graph));
@@ -240,7 +240,7 @@ static rk_status cuda_engine_flush(rk_model *model) {
 
 static rk_status cuda_engine_reload(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
-    RK_TRY(rk_model_check_drained(model));
+    RK_TRY(rk_model_check_no_batch_in_flight(model));
     RK_TRY(d->store->ops->reload(d->store));
     RK_TRY(rk_device_graph_reload(d->graph));
     d->home_is_old = false;

@@ -11,6 +11,6 @@
  * RK_NO_MEMORY. */
 rk_status rk_cuda_engine_create(rk_model *model, const rk_model_device *options);
 /* RK_UNSUPPORTED: what several GPUs do not do; with the reason. */
-rk_status rk_cuda_engine_check(const rk_model *model, int64_t staleness);
+rk_status rk_device_ranks_check_supported(const rk_model *model, int64_t staleness);
 
 #endif

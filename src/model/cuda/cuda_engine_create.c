@@ -6,7 +6,7 @@
 #include "model/cuda/cuda_engine_internal.h"
 #include "model/step/ranks.h"
 
-static bool is_for_training(const rk_model *model) {
+static bool is_training_model(const rk_model *model) {
     return model->optimizer != NULL;
 }
 
@@ -20,7 +20,7 @@ static rk_status bind_activations(rk_model *model) {
         int64_t stride = rk_device_graph_stride(d->graph, at->input);
         d->activations[f] =
             (rk_activation){rk_device_graph_data(d->graph, at->input) + at->first, stride, NULL};
-        if (is_for_training(model))
+        if (is_training_model(model))
             d->gradients[f] =
                 (rk_activation){rk_device_graph_gradient(d->graph, at->input) + at->first, stride, NULL};
     }
@@ -28,7 +28,7 @@ static rk_status bind_activations(rk_model *model) {
 }
 
 /* Lookups may write with a stride; gradients of dense numbers are not needed. */
-static rk_status create_graph(rk_model *model, const rk_model_device *options) {
+static rk_status create_device_graph(rk_model *model, const rk_model_device *options) {
     rk_device_graph_input inputs[3];
     int32_t n = 0;
     if (model->vectors >= 0)
@@ -37,7 +37,7 @@ static rk_status create_graph(rk_model *model, const rk_model_device *options) {
     if (model->lengths >= 0)
         inputs[n++] = (rk_device_graph_input){.value = model->lengths, .no_gradient = true};
     rk_device_graph_options graph = {.max_batch = model->max_here,
-                                     .training = is_for_training(model),
+                                     .training = is_training_model(model),
                                      .tf32 = options->tf32,
                                      .inputs = inputs,
                                      .n_inputs = n};
@@ -46,7 +46,7 @@ static rk_status create_graph(rk_model *model, const rk_model_device *options) {
                                   &model->cuda->graph);
 }
 
-static rk_status create_tasks(rk_model *model) {
+static rk_status create_device_tasks(rk_model *model) {
     RK_AUTOFREE rk_device_task *tasks = NULL;
     RK_TRY(rk_alloc((size_t)model->n_tasks, sizeof *tasks, &tasks));
     for (int32_t t = 0; t < model->n_tasks; t++)
@@ -73,7 +73,7 @@ static rk_status choose_table_budget(const rk_model *model, const rk_model_devic
     return RK_OK;
 }
 
-static rk_status create_tables(rk_model *model, const rk_model_device *options) {
+static rk_status create_device_tables(rk_model *model, const rk_model_device *options) {
     rk_device_tables_options tables = {.max_batch = model->max_here};
     RK_TRY(choose_table_budget(model, options, &tables.budget_bytes));
     if (model->ranks->is_distributed) return rk_device_ranks_create(model, tables.budget_bytes);
@@ -85,7 +85,7 @@ static rk_status create_tables(rk_model *model, const rk_model_device *options) 
     return rk_device_store_local(on_device, &d->store);
 }
 
-static rk_status reserve_memory(rk_model *model) {
+static rk_status allocate_engine_memory(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
     size_t n_predictions =
         (size_t)((model->max_here > model->max_batch ? model->max_here : model->max_batch) * model->n_tasks);
@@ -108,11 +108,11 @@ static rk_status open_device(rk_model *model, const rk_model_device *options) {
     RK_TRY(rk_stream_create(d->device, &d->upload));
     RK_TRY(rk_stream_create(d->device, &d->dedup));
     RK_TRY(rk_stream_create(d->device, &d->compute));
-    RK_TRY(create_graph(model, options));
-    RK_TRY(create_tasks(model));
-    if (rk_model_learns_pairs(model) && is_for_training(model))
+    RK_TRY(create_device_graph(model, options));
+    RK_TRY(create_device_tasks(model));
+    if (rk_model_is_two_tower(model) && is_training_model(model))
         RK_TRY(rk_device_retrieval_create(model, options));
-    return reserve_memory(model);
+    return allocate_engine_memory(model);
 }
 
 /* No rank waits for one that has failed already. */
@@ -133,10 +133,10 @@ rk_status rk_cuda_engine_create(rk_model *model, const rk_model_device *options)
     model->queue.depth = options->late && !model->loss->extends;
     d->store = rk_device_store_none();
     d->ranks = model->ranks->is_distributed ? &rk_device_many_ranks : &rk_device_one_rank;
-    d->loss = rk_model_learns_pairs(model) ? &rk_device_retrieval_losses : &rk_device_task_losses;
-    d->layout = rk_device_batch_plan(model);
+    d->loss = rk_model_is_two_tower(model) ? &rk_device_retrieval_losses : &rk_device_task_losses;
+    d->layout = rk_device_batch_layout_make(model);
     RK_TRY(create_device_comm(model, open_device(model, options)));
-    RK_TRY(create_tables(model, options));
+    RK_TRY(create_device_tables(model, options));
     return bind_activations(model);
 }
 

@@ -77,7 +77,7 @@ struct rk_cuda_engine {
 };
 
 /* Behind the losses of a step status. */
-static inline uint32_t *rk_step_status_stop(double *found, int32_t n_tasks) {
+static inline uint32_t *rk_step_status_stop_flag(double *found, int32_t n_tasks) {
     return (uint32_t *)(found + n_tasks);
 }
 

@@ -13,7 +13,7 @@ typedef struct rk_device_batch_layout {
     size_t labels;  /* float [max_batch, n_tasks] */
     size_t pairs;   /* int32 [max_batch + drawn]: of a two_tower: items of the pairs, then the sampled ones;
                        none   in other models */
-    size_t log_q;   /* float [max_batch + drawn]: of those (rk_retrieval_log_q) */
+    size_t log_q;   /* float [max_batch + drawn]: of those (rk_retrieval_log_q_of_candidates) */
     size_t weights; /* float [max_batch]: 1 where the batch has none */
     size_t scales;  /* double [n_tasks]: each task's weight at this step over that of its samples; 0 where it
                        has none */
@@ -24,7 +24,7 @@ typedef struct rk_device_batch_layout {
     size_t n_bytes;
     int32_t n_sequences;
 } rk_device_batch_layout;
-rk_device_batch_layout rk_device_batch_plan(const rk_model *model);
+rk_device_batch_layout rk_device_batch_layout_make(const rk_model *model);
 
 typedef struct rk_device_batch {
     char *host, *device;
@@ -43,7 +43,7 @@ void rk_device_batch_upload(const rk_device_batch_layout *layout, const rk_model
                             rk_device_batch *to);
 /* What follows from the number of the step that the batch is used in: scales and step, up on the step's own
  * stream. */
-void rk_device_batch_number(const rk_device_batch_layout *layout, const rk_model *model, rk_stream *stream,
-                            rk_device_batch *batch);
+void rk_device_batch_set_step_values(const rk_device_batch_layout *layout, const rk_model *model,
+                                     rk_stream *stream, rk_device_batch *batch);
 
 #endif

@@ -7,7 +7,7 @@
 #include "embedding/cuda_sharded/device_sharded_store.h"
 #include "model/step/ranks.h"
 
-rk_status rk_cuda_engine_check(const rk_model *model, int64_t staleness) {
+rk_status rk_device_ranks_check_supported(const rk_model *model, int64_t staleness) {
     const rk_ranks *ranks = model->ranks;
     RK_FAIL_IF(
         ranks->roles.n_owners, RK_UNSUPPORTED,
@@ -54,22 +54,22 @@ void rk_device_ranks_all_reduce(void *model, rk_stream *stream, float *values, i
     (void)rk_device_comm_all_reduce(((rk_model *)model)->cuda->comm, stream, values, (size_t)n);
 }
 
-static rk_status enqueue_updates(rk_model *model) {
+static rk_status enqueue_row_gradient_sums(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
     return d->store->ops->sum(d->store, d->compute, d->gradients);
 }
 
 /* Rows and parameters, unless what was found stops them. */
-static rk_status apply_updates(rk_model *model) {
+static rk_status enqueue_optimizer_updates(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
-    uint32_t *stop = rk_step_status_stop(d->found, model->n_tasks);
+    uint32_t *stop = rk_step_status_stop_flag(d->found, model->n_tasks);
     rk_device_graph_gradient_norm(d->graph, d->compute, stop);
     RK_TRY(d->store->ops->apply(d->store, d->compute, d->gradients, stop));
     rk_device_graph_update(d->graph, d->compute, stop);
     return RK_OK;
 }
 
-static rk_status end_step(rk_model *model) {
+static rk_status finish_step_over_ranks(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
     const rk_ranks *ranks = model->ranks;
     size_t n_gradients, width = (size_t)model->n_tasks + 1;
@@ -77,7 +77,7 @@ static rk_status end_step(rk_model *model) {
     RK_TRY(rk_device_comm_all_gather(d->comm, d->compute, d->found, d->step_status_bytes, d->founds));
     rk_cuda_join_step_status(d->compute, ranks->roles.n_trainers, model->n_tasks, d->founds, d->found);
     RK_TRY(rk_device_comm_all_reduce(d->comm, d->compute, gradients, n_gradients));
-    RK_TRY(apply_updates(model));
+    RK_TRY(enqueue_optimizer_updates(model));
     rk_stream_download(d->compute, d->own, d->founds + (size_t)ranks->rank * width, d->step_status_bytes);
     rk_stream_download(d->compute, d->step_status, d->found, d->step_status_bytes);
     return RK_OK;
@@ -97,11 +97,11 @@ static rk_status device_ranks_end(rk_model *model) {
     rk_ranks *ranks = model->ranks;
     rk_cuda_engine *d = model->cuda;
     RK_TRY(rk_all_to_all_wait(d->words));
-    rk_ranks_begin_receiving(ranks);
+    rk_ranks_clear_received_status(ranks);
     for (int32_t r = 0; r < ranks->roles.n_trainers; r++) {
         const rk_device_control *theirs;
         RK_TRY(rk_all_to_all_get_message(d->words, r, sizeof d->word, &theirs));
-        rk_ranks_receive(ranks, theirs->stop, theirs->bytes_sent);
+        rk_ranks_add_received_status(ranks, theirs->stop, theirs->bytes_sent);
     }
     rk_all_to_all_free(d->words);
     d->words = NULL;
@@ -112,17 +112,18 @@ static rk_status device_ranks_wait(rk_model *model) {
     return rk_device_comm_wait(model->cuda->comm, model->cuda->compute);
 }
 
-const rk_device_ranks_ops rk_device_many_ranks = {device_ranks_begin, enqueue_updates, end_step,
-                                                  device_ranks_end, device_ranks_wait};
+const rk_device_ranks_ops rk_device_many_ranks = {device_ranks_begin, enqueue_row_gradient_sums,
+                                                  finish_step_over_ranks, device_ranks_end,
+                                                  device_ranks_wait};
 
-static rk_status do_nothing(rk_model *model) {
+static rk_status self_do_nothing(rk_model *model) {
     (void)model;
     return RK_OK;
 }
 
 static rk_status self_enqueue_updates(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
-    RK_TRY(apply_updates(model));
+    RK_TRY(enqueue_optimizer_updates(model));
     rk_stream_download(d->compute, d->step_status, d->found, d->step_status_bytes);
     return RK_OK;
 }
@@ -131,5 +132,5 @@ static rk_status self_wait(rk_model *model) {
     return rk_stream_sync(model->cuda->compute);
 }
 
-const rk_device_ranks_ops rk_device_one_rank = {do_nothing, self_enqueue_updates, do_nothing, do_nothing,
-                                                self_wait};
+const rk_device_ranks_ops rk_device_one_rank = {self_do_nothing, self_enqueue_updates, self_do_nothing,
+                                                self_do_nothing, self_wait};

@@ -8,13 +8,13 @@
 #include "model/step/ranks.h"
 
 /* Users' vectors or gradients of the whole batch, and behind them items', at most. */
-static int64_t max_vectors(const rk_model *model) {
+static int64_t max_gathered_vectors(const rk_model *model) {
     return 2 * model->max_batch + rk_retrieval_n_negatives(model->retrieval);
 }
 
-static rk_status reserve_memory(rk_model *model) {
+static rk_status allocate_gathered_vectors(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
-    size_t n_bytes = (size_t)(max_vectors(model) * rk_model_vector_dim(model)) * sizeof(float);
+    size_t n_bytes = (size_t)(max_gathered_vectors(model) * rk_model_vector_dim(model)) * sizeof(float);
     RK_TRY(rk_device_alloc(d->device, n_bytes, &d->all_vectors));
     RK_TRY(rk_device_alloc(d->device, n_bytes, &d->all_gradients));
     return rk_alloc(4 * (size_t)model->ranks->roles.n_trainers, sizeof *d->messages, &d->messages);
@@ -24,7 +24,7 @@ rk_status rk_device_retrieval_create(rk_model *model, const rk_model_device *opt
     rk_candidate_loss_config config = rk_retrieval_loss_config(model, model->max_batch);
     rk_device_candidate_loss_options how = {.tf32 = options->tf32};
     RK_TRY(rk_device_candidate_loss_create(model->cuda->device, &config, &how, &model->cuda->candidates));
-    return model->ranks->is_distributed ? reserve_memory(model) : RK_OK;
+    return model->ranks->is_distributed ? allocate_gathered_vectors(model) : RK_OK;
 }
 
 void rk_device_retrieval_free(rk_cuda_engine *d) {
@@ -41,8 +41,8 @@ typedef struct vectors {
     float *user_gradient, *item_gradient;
 } vectors;
 
-static void run_loss(rk_model *model, const rk_device_batch *batch, const vectors *v, int64_t first,
-                     int64_t last) {
+static void run_device_candidate_loss(rk_model *model, const rk_device_batch *batch, const vectors *v,
+                                      int64_t first, int64_t last) {
     rk_cuda_engine *d = model->cuda;
     const char *at = batch->device;
     rk_device_candidate_loss_run(
@@ -53,7 +53,7 @@ static void run_loss(rk_model *model, const rk_device_batch *batch, const vector
                                          .users = v->users,
                                          .items = v->items,
                                          .ids = (const int32_t *)(at + d->layout.pairs),
-                                         .log_q = rk_retrieval_is_corrected(model->retrieval)
+                                         .log_q = rk_retrieval_corrects_log_q(model->retrieval)
                                                       ? (const float *)(at + d->layout.log_q)
                                                       : NULL,
                                          .weights = (const float *)(at + d->layout.weights),
@@ -61,12 +61,12 @@ static void run_loss(rk_model *model, const rk_device_batch *batch, const vector
                                          .user_gradient = v->user_gradient,
                                          .item_gradient = v->item_gradient,
                                          .loss = d->found,
-                                         .stop = rk_step_status_stop(d->found, model->n_tasks),
+                                         .stop = rk_step_status_stop_flag(d->found, model->n_tasks),
                                          .stop_bit = RK_CUDA_STOP_LOSS});
 }
 
 /* Of samples first .. last-1 those below n, as bytes of their vectors. */
-static size_t bytes_below(int64_t first, int64_t last, int64_t n, int64_t dim) {
+static size_t vector_bytes_of_samples_below(int64_t first, int64_t last, int64_t n, int64_t dim) {
     int64_t end = last < n ? last : n;
     return end > first ? (size_t)((end - first) * dim) * sizeof(float) : 0;
 }
@@ -82,27 +82,30 @@ static void all_gather_vectors(rk_model *model, const vectors *mine, int64_t n_p
     const rk_ranks *ranks = model->ranks;
     rk_device_message *send = d->messages, *receive = send + 2 * ranks->roles.n_trainers;
     size_t n_send = 0, n_receive = 0;
-    int64_t dim = rk_model_vector_dim(model), first = rk_ranks_split(ranks, ranks->rank, total),
-            last = rk_ranks_split(ranks, ranks->rank + 1, total);
+    int64_t dim = rk_model_vector_dim(model), first = rk_ranks_first_sample(ranks, ranks->rank, total),
+            last = rk_ranks_first_sample(ranks, ranks->rank + 1, total);
     for (int32_t r = 0; r < ranks->roles.n_trainers; r++) {
-        int64_t from = rk_ranks_split(ranks, r, total), to = rk_ranks_split(ranks, r + 1, total);
-        add_message(send, &n_send, r, mine->users, bytes_below(first, last, n_pairs, dim));
-        add_message(send, &n_send, r, mine->items, bytes_below(first, last, total, dim));
-        add_message(receive, &n_receive, r, users + from * dim, bytes_below(from, to, n_pairs, dim));
-        add_message(receive, &n_receive, r, items + from * dim, bytes_below(from, to, total, dim));
+        int64_t from = rk_ranks_first_sample(ranks, r, total),
+                to = rk_ranks_first_sample(ranks, r + 1, total);
+        add_message(send, &n_send, r, mine->users, vector_bytes_of_samples_below(first, last, n_pairs, dim));
+        add_message(send, &n_send, r, mine->items, vector_bytes_of_samples_below(first, last, total, dim));
+        add_message(receive, &n_receive, r, users + from * dim,
+                    vector_bytes_of_samples_below(from, to, n_pairs, dim));
+        add_message(receive, &n_receive, r, items + from * dim,
+                    vector_bytes_of_samples_below(from, to, total, dim));
     }
     (void)rk_device_comm_all_to_all(d->comm, d->compute, send, n_send, receive,
                                     n_receive); /* a failure is the next call's too */
 }
 
 /* Each trainer has the rows of some pairs; gradients, to users as to items, are summed over trainers. */
-static void run_over_ranks(rk_model *model, const rk_device_batch *batch, const vectors *mine) {
+static void run_loss_over_ranks(rk_model *model, const rk_device_batch *batch, const vectors *mine) {
     rk_cuda_engine *d = model->cuda;
     const rk_ranks *ranks = model->ranks;
     int64_t n_pairs = batch->n_pairs, total = n_pairs + rk_retrieval_n_negatives(model->retrieval),
             dim = rk_model_vector_dim(model);
-    int64_t first = rk_ranks_split(ranks, ranks->rank, total),
-            last = rk_ranks_split(ranks, ranks->rank + 1, total), n = ranks->roles.n_trainers;
+    int64_t first = rk_ranks_first_sample(ranks, ranks->rank, total),
+            last = rk_ranks_first_sample(ranks, ranks->rank + 1, total), n = ranks->roles.n_trainers;
     float *users = d->all_vectors, *user_gradient = d->all_gradients;
     vectors all = {.users = users,
                    .items = users + n_pairs * dim,
@@ -110,18 +113,18 @@ static void run_over_ranks(rk_model *model, const rk_device_batch *batch, const 
                    .item_gradient = user_gradient + n_pairs * dim};
     all_gather_vectors(model, mine, n_pairs, total, users, users + n_pairs * dim);
     rk_stream_fill(d->compute, user_gradient, 0, (size_t)(n_pairs * dim) * sizeof *user_gradient);
-    run_loss(model, batch, &all, n_pairs * ranks->rank / n, n_pairs * (ranks->rank + 1) / n);
+    run_device_candidate_loss(model, batch, &all, n_pairs * ranks->rank / n, n_pairs * (ranks->rank + 1) / n);
     (void)rk_device_comm_all_reduce(d->comm, d->compute, user_gradient, (size_t)((n_pairs + total) * dim));
-    size_t user_bytes = bytes_below(first, last, n_pairs, dim),
-           item_bytes = bytes_below(first, last, total, dim);
+    size_t user_bytes = vector_bytes_of_samples_below(first, last, n_pairs, dim),
+           item_bytes = vector_bytes_of_samples_below(first, last, total, dim);
     if (user_bytes)
         rk_stream_copy(d->compute, mine->user_gradient, all.user_gradient + first * dim, user_bytes);
     if (item_bytes)
         rk_stream_copy(d->compute, mine->item_gradient, all.item_gradient + first * dim, item_bytes);
 }
 
-static int64_t count_resting_samples(const rk_model *model, const rk_device_batch *batch, int64_t n) {
-    return rk_retrieval_local_negatives(model, batch->n_pairs, n);
+static int64_t count_item_only_samples(const rk_model *model, const rk_device_batch *batch, int64_t n) {
+    return rk_retrieval_n_local_negatives(model, batch->n_pairs, n);
 }
 
 /* Of scores nothing is learned. */
@@ -134,17 +137,17 @@ static void enqueue_retrieval_loss(rk_model *model, const rk_device_batch *batch
     rk_stream_fill(d->compute, rk_device_graph_gradient(d->graph, model->logits), 0,
                    (size_t)n * sizeof(float));
     if (model->ranks->is_distributed)
-        run_over_ranks(model, batch, &mine);
+        run_loss_over_ranks(model, batch, &mine);
     else
-        run_loss(model, batch, &mine, 0, batch->n_pairs);
+        run_device_candidate_loss(model, batch, &mine, 0, batch->n_pairs);
 }
 
 static rk_status compute_retrieval_loss(const rk_model *model, const rk_batch *batch, const double *found,
                                         double *loss) {
     (void)batch;
     *loss = found[0];
-    return isfinite(*loss) ? RK_OK : rk_retrieval_not_finite(model, *loss);
+    return isfinite(*loss) ? RK_OK : rk_retrieval_loss_not_finite_error(model, *loss);
 }
 
-const rk_device_loss_ops rk_device_retrieval_losses = {count_resting_samples, enqueue_retrieval_loss,
+const rk_device_loss_ops rk_device_retrieval_losses = {count_item_only_samples, enqueue_retrieval_loss,
                                                        compute_retrieval_loss};

@@ -2,7 +2,7 @@
 #include "cuda/dense/dense_update.h"
 #include "model/cuda/cuda_engine_internal.h"
 
-static int64_t count_resting_samples(const rk_model *model, const rk_device_batch *batch, int64_t n) {
+static int64_t no_item_only_samples(const rk_model *model, const rk_device_batch *batch, int64_t n) {
     (void)model, (void)batch, (void)n;
     return 0;
 }
@@ -24,14 +24,14 @@ static void enqueue_task_losses(rk_model *model, const rk_device_batch *batch, i
             .log_variances = learns ? rk_device_graph_data(d->graph, model->log_variances) : NULL,
             .log_variance_gradient = learns ? rk_device_graph_gradient(d->graph, model->log_variances) : NULL,
             .losses = d->found,
-            .stop = rk_step_status_stop(d->found, model->n_tasks),
+            .stop = rk_step_status_stop_flag(d->found, model->n_tasks),
             .stop_bit = RK_CUDA_STOP_LOSS});
 }
 
 static rk_status compute_task_losses(const rk_model *model, const rk_batch *batch, const double *found,
                                      double *loss) {
-    return rk_model_sum_micro_batches(model, batch, found, 1, loss);
+    return rk_model_sum_losses_of_micro_batches(model, batch, found, 1, loss);
 }
 
-const rk_device_loss_ops rk_device_task_losses = {count_resting_samples, enqueue_task_losses,
+const rk_device_loss_ops rk_device_task_losses = {no_item_only_samples, enqueue_task_losses,
                                                   compute_task_losses};

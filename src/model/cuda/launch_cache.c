@@ -18,7 +18,7 @@ static rk_status capture_launches(rk_launch_cache *kept, rk_stream *stream, int6
 }
 
 /* RK_LAUNCH_GRAPHS=off: nothing is kept, which tells a graph's fault from a kernel's. */
-static bool is_disabled(void) {
+static bool is_launch_cache_disabled(void) {
     const char *wanted = getenv("RK_LAUNCH_GRAPHS");
     return wanted && strcmp(wanted, "off") == 0;
 }
@@ -29,7 +29,7 @@ rk_status rk_launch_cache_run(rk_launch_cache *kept, rk_stream *stream, int64_t 
                               void (*enqueue)(void *context, int64_t n), void *context) {
     bool is_kept = kept->graph && kept->n == n, comes_again = n > 0 && kept->last_n == n;
     kept->last_n = n;
-    if ((!is_kept && !comes_again) || is_disabled()) {
+    if ((!is_kept && !comes_again) || is_launch_cache_disabled()) {
         enqueue(context, n);
         return RK_OK;
     }

@@ -5,7 +5,7 @@
 
 static rk_value build_dcn(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     rk_value x0 = rk_block_features(graph, inputs), x = x0;
-    for (int64_t i = 0; i < rk_block_cross_layers(section); i++) {
+    for (int64_t i = 0; i < rk_block_n_cross_layers(section); i++) {
         char name[32];
         snprintf(name, sizeof name, "cross_%d", (int)i);
         x = rk_cross_v1(graph, name, x0, x);

@@ -24,9 +24,10 @@ static rk_value build_dlrm(rk_graph *graph, const rk_model_section *section, con
                                       "feature and dense input"));
         return -1;
     }
-    rk_value rows = rk_reshape(graph, rk_block_concat(graph, bottom, inputs->vectors), n_rows, inputs->dim);
-    rk_value top = rk_block_concat(graph, bottom, rk_dot_interaction(graph, rows));
-    return rk_block_logits(graph, inputs, "logits", rk_block_deep(graph, section, inputs, top, units, 2));
+    rk_value rows =
+        rk_reshape(graph, rk_block_concat_two(graph, bottom, inputs->vectors), n_rows, inputs->dim);
+    rk_value top = rk_block_concat_two(graph, bottom, rk_dot_interaction(graph, rows));
+    return rk_block_logits(graph, inputs, "logits", rk_block_deep_mlp(graph, section, inputs, top, units, 2));
 }
 
 const rk_preset rk_preset_dlrm = {.name = "dlrm",

@@ -24,15 +24,15 @@ void rk_block_ple_level(rk_graph *graph, const rk_model_section *section, const 
                         const rk_ple_level *level, rk_value *x);
 
 /* Each task's own hidden layers over x[task], and its logit: [1, n_tasks]. */
-rk_value rk_block_towers(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
-                         const rk_value *x);
+rk_value rk_block_task_towers(rk_graph *graph, const rk_model_section *section,
+                              const rk_preset_inputs *inputs, const rk_value *x);
 
 /* An expert's units as the section has them, or the default. */
 const int64_t *rk_block_expert_units(const rk_model_section *section, int64_t *n);
 
 /* x for all tasks and for what they share; false: more tasks than these presets take, which the graph has
  * been told. */
-bool rk_block_same_for_tasks(rk_graph *graph, const rk_preset_inputs *inputs, rk_value value,
-                             rk_value x[RK_MAX_TOWERS + 1]);
+bool rk_block_repeat_for_tasks(rk_graph *graph, const rk_preset_inputs *inputs, rk_value value,
+                               rk_value x[RK_MAX_TOWERS + 1]);
 
 #endif

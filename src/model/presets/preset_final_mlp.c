@@ -14,7 +14,7 @@ typedef struct feature_names {
 static rk_value concat_feature_vectors(rk_graph *graph, const rk_preset_inputs *inputs, feature_names list) {
     rk_value parts[RK_MAX_CONTEXT];
     for (int64_t i = 0; i < list.n; i++) {
-        const rk_preset_feature *feature = rk_preset_find(inputs, list.names[i]);
+        const rk_preset_feature *feature = rk_preset_find_feature(inputs, list.names[i]);
         if (!feature) {
             rk_graph_fail(graph,
                           rk_error(RK_CONFIG, "a gate context names '%s', which is not a categorical feature",
@@ -27,13 +27,13 @@ static rk_value concat_feature_vectors(rk_graph *graph, const rk_preset_inputs *
 }
 
 /* What the streams read: all but the gates' contexts. */
-static rk_value find_stream_features(rk_graph *graph, const rk_preset_inputs *inputs,
-                                     const feature_names contexts[2]) {
+static rk_value select_stream_features(rk_graph *graph, const rk_preset_inputs *inputs,
+                                       const feature_names contexts[2]) {
     const char *names[2 * RK_MAX_CONTEXT];
     int32_t n = 0;
     for (int k = 0; k < 2; k++)
         for (int64_t i = 0; i < contexts[k].n; i++) names[n++] = contexts[k].names[i];
-    rk_value x = rk_block_features_but(graph, inputs, names, n);
+    rk_value x = rk_block_features_except(graph, inputs, names, n);
     if (x < 0)
         rk_graph_fail(graph, rk_error(RK_CONFIG,
                                       "every feature is in a gate context, so the streams have no "
@@ -66,8 +66,8 @@ static rk_value apply_feature_gate(rk_graph *graph, const rk_model_section *sect
                    rk_linear(graph, name, context, rk_graph_shape(graph, x).cols, true, inputs->dtype));
 }
 
-static rk_value build_stream(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs,
-                             const stream *s, rk_value x) {
+static rk_value build_stream_mlp(rk_graph *graph, const rk_model_section *section,
+                                 const rk_preset_inputs *inputs, const stream *s, rk_value x) {
     rk_mlp mlp = {.units = s->units,
                   .n = s->n,
                   .activation = section->activation ? section->activation : "relu",
@@ -79,8 +79,8 @@ static rk_value build_stream(rk_graph *graph, const rk_model_section *section, c
 }
 
 /* sum over heads of x_h W_h y_h, with a task's own W */
-static rk_value bilinear_fusion(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x, rk_value y,
-                                int32_t heads, int32_t task) {
+static rk_value add_bilinear_fusion(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x, rk_value y,
+                                    int32_t heads, int32_t task) {
     int32_t from = rk_graph_shape(graph, x).cols / heads, to = rk_graph_shape(graph, y).cols / heads;
     rk_op_options options = {
         .units = to,
@@ -112,9 +112,9 @@ static rk_value fuse_streams(rk_graph *graph, const rk_preset_inputs *inputs, rk
     }
     rk_value products = -1;
     for (int32_t t = 0; t < inputs->n_tasks; t++)
-        products = rk_block_concat(graph, products, bilinear_fusion(graph, inputs, x, y, heads, t));
-    return rk_block_add(graph, rk_block_logits(graph, inputs, "logits", rk_block_concat(graph, x, y)),
-                        products);
+        products = rk_block_concat_two(graph, products, add_bilinear_fusion(graph, inputs, x, y, heads, t));
+    return rk_block_add_two(graph, rk_block_logits(graph, inputs, "logits", rk_block_concat_two(graph, x, y)),
+                            products);
 }
 
 static rk_value build_final_mlp(rk_graph *graph, const rk_model_section *section,
@@ -134,9 +134,9 @@ static rk_value build_final_mlp(rk_graph *graph, const rk_model_section *section
                   section->deep2 ? section->deep2 : one.units,
                   section->deep2 ? section->n_deep2 : one.n,
                   section->dropout2 >= 0 ? section->dropout2 : section->dropout};
-    rk_value x = find_stream_features(graph, inputs, contexts);
-    rk_value first = build_stream(graph, section, inputs, &one, x),
-             second = build_stream(graph, section, inputs, &two, x);
+    rk_value x = select_stream_features(graph, inputs, contexts);
+    rk_value first = build_stream_mlp(graph, section, inputs, &one, x),
+             second = build_stream_mlp(graph, section, inputs, &two, x);
     return fuse_streams(graph, inputs, first, second,
                         section->fusion_heads ? (int32_t)section->fusion_heads : 1);
 }

@@ -3,8 +3,8 @@
 
 static rk_value build_fm(rk_graph *graph, const rk_model_section *section, const rk_preset_inputs *inputs) {
     (void)section;
-    rk_value first = rk_block_first_order(graph, inputs, true);
-    return rk_bias(graph, "bias", rk_block_add(graph, first, rk_fm(graph, inputs->vector_rows)));
+    rk_value first = rk_block_linear_terms(graph, inputs, true);
+    return rk_bias(graph, "bias", rk_block_add_two(graph, first, rk_fm(graph, inputs->vector_rows)));
 }
 
 const rk_preset rk_preset_fm = {.name = "fm",

@@ -13,7 +13,7 @@ typedef struct mask_blocks {
 } mask_blocks;
 
 /* Two layers, the first `reduction_ratio` times as wide as the mask. */
-static rk_value instance_mask(const mask_blocks *b, int32_t number, int32_t width) {
+static rk_value add_instance_guided_mask(const mask_blocks *b, int32_t number, int32_t width) {
     char name[64];
     double ratio = b->section->reduction_ratio > 0 ? b->section->reduction_ratio : 2;
     int64_t wide = (int64_t)(ratio * width) > 1 ? (int64_t)(ratio * width) : 1;
@@ -27,7 +27,8 @@ static rk_value instance_mask(const mask_blocks *b, int32_t number, int32_t widt
 /* activation(layer norm(W (mask * x))) */
 static rk_value build_mask_block(const mask_blocks *b, int32_t number, rk_value x) {
     char name[64];
-    rk_value masked = rk_multiply(b->graph, x, instance_mask(b, number, rk_graph_shape(b->graph, x).cols));
+    rk_value masked =
+        rk_multiply(b->graph, x, add_instance_guided_mask(b, number, rk_graph_shape(b->graph, x).cols));
     snprintf(name, sizeof name, "block_%d/linear", number);
     x = rk_linear(b->graph, name, masked, (int32_t)b->units[number], false, b->inputs->dtype);
     snprintf(name, sizeof name, "block_%d/norm", number);
@@ -55,13 +56,13 @@ static rk_value build_masknet(rk_graph *graph, const rk_model_section *section,
         b.n = (int32_t)section->n_mask_blocks;
     }
     rk_value rows = rk_layer_norm_rows(graph, "norm", inputs->vector_rows),
-             there = rk_block_mask(graph, inputs, inputs->n_vectors);
+             there = rk_block_sequence_mask(graph, inputs, inputs->n_vectors);
     if (there >= 0)
         rows = rk_multiply(graph, rows, there); /* padding stays zeros, whatever the norm's beta */
-    rk_value normed =
-        rk_block_concat(graph, rk_reshape(graph, rows, 1, inputs->n_vectors * inputs->dim), inputs->dense);
+    rk_value normed = rk_block_concat_two(graph, rk_reshape(graph, rows, 1, inputs->n_vectors * inputs->dim),
+                                          inputs->dense);
     rk_value x = build_mask_blocks(&b, normed, stacked);
-    if (!stacked || section->n_deep) x = rk_block_deep(graph, section, inputs, x, units, 3);
+    if (!stacked || section->n_deep) x = rk_block_deep_mlp(graph, section, inputs, x, units, 3);
     return rk_block_logits(graph, inputs, "logits", x);
 }
 

@@ -14,13 +14,13 @@ static rk_value build_ple(rk_graph *graph, const rk_model_section *section, cons
     };
     rk_value x[RK_MAX_TOWERS + 1];
     level.units = rk_block_expert_units(section, &level.n_units);
-    if (!rk_block_same_for_tasks(graph, inputs, rk_block_features(graph, inputs), x)) return -1;
+    if (!rk_block_repeat_for_tasks(graph, inputs, rk_block_features(graph, inputs), x)) return -1;
     for (int64_t i = 0; i < n_levels; i++) {
         snprintf(prefix, sizeof prefix, "level_%d/", (int)i);
         level.is_last = i + 1 == n_levels;
         rk_block_ple_level(graph, section, inputs, &level, x);
     }
-    return rk_block_towers(graph, section, inputs, x);
+    return rk_block_task_towers(graph, section, inputs, x);
 }
 
 const rk_preset rk_preset_ple = {

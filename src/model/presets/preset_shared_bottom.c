@@ -5,11 +5,11 @@ static rk_value build_shared_bottom(rk_graph *graph, const rk_model_section *sec
                                     const rk_preset_inputs *inputs) {
     static const int64_t units[] = {256, 128};
     rk_value x[RK_MAX_TOWERS + 1];
-    if (!rk_block_same_for_tasks(
-            graph, inputs, rk_block_deep(graph, section, inputs, rk_block_features(graph, inputs), units, 2),
-            x))
+    if (!rk_block_repeat_for_tasks(
+            graph, inputs,
+            rk_block_deep_mlp(graph, section, inputs, rk_block_features(graph, inputs), units, 2), x))
         return -1;
-    return rk_block_towers(graph, section, inputs, x);
+    return rk_block_task_towers(graph, section, inputs, x);
 }
 
 const rk_preset rk_preset_shared_bottom = {.name = "shared_bottom",

@@ -25,20 +25,23 @@ static rk_value build_tower_vector(rk_graph *graph, const rk_model_section *sect
     return add_named_op(graph, cosine ? "l2_normalize" : "sum_rows", name, x);
 }
 
-static rk_value sum_vectors(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x, int32_t n) {
+static rk_value sum_feature_vectors(rk_graph *graph, const rk_preset_inputs *inputs, rk_value x, int32_t n) {
     return rk_sum_rows(graph, rk_reshape(graph, x, n, inputs->dim));
 }
 
 /* The user's n vectors, the history's by a matrix: u + V h (SimpleX: Mao et al., 2021, equation 8; its
  * factors are in what is learned). */
-static rk_value add_linear_history(rk_graph *graph, const rk_preset_inputs *inputs, int32_t n) {
+static rk_value add_history_projection(rk_graph *graph, const rk_preset_inputs *inputs, int32_t n) {
     const char *const but[] = {"history", inputs->features[inputs->n_features - 1].name};
-    rk_value h = rk_slice(graph, inputs->vectors, rk_preset_find(inputs, "history")->first, inputs->dim);
+    rk_value h =
+        rk_slice(graph, inputs->vectors, rk_preset_find_feature(inputs, "history")->first, inputs->dim);
     h = rk_linear(graph, "history", h, inputs->dim, false, inputs->dtype);
-    return n == 1 ? h
-                  : rk_block_add(
-                        graph,
-                        sum_vectors(graph, inputs, rk_block_features_but(graph, inputs, but, 2), n - 1), h);
+    return n == 1
+               ? h
+               : rk_block_add_two(graph,
+                                  sum_feature_vectors(graph, inputs,
+                                                      rk_block_features_except(graph, inputs, but, 2), n - 1),
+                                  h);
 }
 
 static rk_value build_user_tower(rk_graph *graph, const rk_model_section *section,
@@ -52,12 +55,12 @@ static rk_value build_user_tower(rk_graph *graph, const rk_model_section *sectio
             rk_error(RK_CONFIG, "'history_linear' is not supported with 'deep'\nhint: remove one of them"));
     if (section->n_deep)
         return build_tower_mlp(graph, section, inputs, "user", "user/last",
-                               rk_block_concat(graph, x, inputs->dense));
+                               rk_block_concat_two(graph, x, inputs->dense));
     if (inputs->dense >= 0)
         rk_graph_fail(graph, rk_error(RK_CONFIG,
                                       "a two_tower with dense features needs hidden layers\nhint: set "
                                       "'deep', or remove the dense features"));
-    return is_linear ? add_linear_history(graph, inputs, n) : sum_vectors(graph, inputs, x, n);
+    return is_linear ? add_history_projection(graph, inputs, n) : sum_feature_vectors(graph, inputs, x, n);
 }
 
 static rk_value build_item_tower(rk_graph *graph, const rk_model_section *section,
@@ -68,7 +71,8 @@ static rk_value build_item_tower(rk_graph *graph, const rk_model_section *sectio
 
 /* Without an MLP dropout is of the user's vector as the product takes it, normalized (SimpleX: Mao et al.,
  * 2021). */
-static rk_value finish_user_vector(rk_graph *graph, const rk_model_section *section, rk_value x) {
+static rk_value add_user_normalization_and_dropout(rk_graph *graph, const rk_model_section *section,
+                                                   rk_value x) {
     static const char *const name = "user_vector";
     if (section->n_deep || section->dropout == 0) return build_tower_vector(graph, section, name, x);
     x = build_tower_vector(graph, section, NULL, x);
@@ -83,7 +87,8 @@ static rk_value build_two_tower(rk_graph *graph, const rk_model_section *section
                             "'batch_norm' is not supported by model 'two_tower'\nhint: remove 'batch_norm'"));
     if (inputs->n_vectors < 2)
         rk_graph_fail(graph, rk_error(RK_CONFIG, "a two_tower needs a feature for its user tower"));
-    rk_value user = finish_user_vector(graph, section, build_user_tower(graph, section, inputs));
+    rk_value user =
+        add_user_normalization_and_dropout(graph, section, build_user_tower(graph, section, inputs));
     rk_value item =
         build_tower_vector(graph, section, "item_vector", build_item_tower(graph, section, inputs));
     return rk_sum_all(graph, rk_multiply(graph, user, item));

@@ -5,9 +5,9 @@
 static rk_value build_wide_deep(rk_graph *graph, const rk_model_section *section,
                                 const rk_preset_inputs *inputs) {
     static const int64_t units[] = {256, 128, 64};
-    rk_value wide = rk_block_first_order(graph, inputs, false);
-    rk_value deep = rk_block_deep(graph, section, inputs, rk_block_features(graph, inputs), units, 3);
-    return rk_block_add(graph, wide, rk_block_logits(graph, inputs, "logits", deep));
+    rk_value wide = rk_block_linear_terms(graph, inputs, false);
+    rk_value deep = rk_block_deep_mlp(graph, section, inputs, rk_block_features(graph, inputs), units, 3);
+    return rk_block_add_two(graph, wide, rk_block_logits(graph, inputs, "logits", deep));
 }
 
 const rk_preset rk_preset_wide_deep = {.name = "wide_deep",

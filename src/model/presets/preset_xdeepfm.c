@@ -6,8 +6,8 @@
 
 /* Every layer's maps, summed over the vectors' columns, to one linear layer. The maps are kept transposed,
  * [dim, maps]: a column's products stand together. */
-static rk_value compressed_interaction_network(rk_graph *graph, const rk_model_section *section,
-                                               const rk_preset_inputs *inputs) {
+static rk_value add_compressed_interaction_network(rk_graph *graph, const rk_model_section *section,
+                                                   const rk_preset_inputs *inputs) {
     static const int64_t units[] = {128, 128};
     const int64_t *maps = section->cin ? section->cin : units;
     int32_t n = section->cin ? (int32_t)section->n_cin : 2;
@@ -25,12 +25,12 @@ static rk_value compressed_interaction_network(rk_graph *graph, const rk_model_s
 static rk_value build_xdeepfm(rk_graph *graph, const rk_model_section *section,
                               const rk_preset_inputs *inputs) {
     static const int64_t units[] = {256, 128, 64};
-    rk_value first = rk_block_first_order(graph, inputs, true);
-    rk_value cin = compressed_interaction_network(graph, section, inputs);
-    rk_value deep =
-        rk_block_logits(graph, inputs, "logits",
-                        rk_block_deep(graph, section, inputs, rk_block_features(graph, inputs), units, 3));
-    return cin < 0 ? rk_block_add(graph, first, deep) : rk_add(graph, (rk_value[]){first, cin, deep}, 3);
+    rk_value first = rk_block_linear_terms(graph, inputs, true);
+    rk_value cin = add_compressed_interaction_network(graph, section, inputs);
+    rk_value deep = rk_block_logits(
+        graph, inputs, "logits",
+        rk_block_deep_mlp(graph, section, inputs, rk_block_features(graph, inputs), units, 3));
+    return cin < 0 ? rk_block_add_two(graph, first, deep) : rk_add(graph, (rk_value[]){first, cin, deep}, 3);
 }
 
 const rk_preset rk_preset_xdeepfm = {.name = "xdeepfm",

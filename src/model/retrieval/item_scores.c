@@ -8,8 +8,8 @@
 enum { ITEMS_AT_ONCE = 8192 };
 
 /* columns [dim, n_items], by some items at a time: all of them twice may be too much. */
-static rk_status fill_columns(int64_t n_items, int64_t dim, rk_item_rows rows, void *context,
-                              rk_real *columns) {
+static rk_status transpose_item_rows(int64_t n_items, int64_t dim, rk_item_rows rows, void *context,
+                                     rk_real *columns) {
     RK_AUTOFREE rk_real *some = NULL;
     const int64_t most = n_items < ITEMS_AT_ONCE ? n_items : (int64_t)ITEMS_AT_ONCE;
     RK_TRY(rk_alloc((size_t)(most * dim), sizeof *some, &some));
@@ -27,7 +27,7 @@ rk_status rk_item_matrix_create(int64_t n_items, int64_t dim, rk_item_rows rows,
     rk_packed_matrix *matrix;
     RK_AUTOFREE rk_real *columns = NULL;
     RK_TRY(rk_alloc((size_t)n_items * (size_t)dim, sizeof *columns, &columns));
-    RK_TRY(fill_columns(n_items, dim, rows, context, columns));
+    RK_TRY(transpose_item_rows(n_items, dim, rows, context, columns));
     RK_TRY(rk_packed_matrix_create(dim, n_items, RK_F32, RK_USERS_AT_ONCE, &matrix));
     rk_status status = rk_packed_matrix_set(matrix, columns, false);
     if (status == RK_OK)
@@ -55,14 +55,14 @@ static rk_status score_users(const scoring *s, int64_t first, int64_t n, int thr
     return RK_OK;
 }
 
-static void score_block(void *context, size_t block, int thread) {
+static void score_block_of_users(void *context, size_t block, int thread) {
     scoring *s = context;
     int64_t first = s->first + (int64_t)block * RK_USERS_AT_ONCE, left = s->end - first;
     rk_failure_record(&s->failure, first,
                       score_users(s, first, left < RK_USERS_AT_ONCE ? left : RK_USERS_AT_ONCE, thread));
 }
 
-rk_status rk_score_items(const rk_item_scores *x, int64_t first, int64_t end) {
+rk_status rk_score_items_of_users(const rk_item_scores *x, int64_t first, int64_t end) {
     const size_t n_threads = (size_t)rk_parallel_threads();
     RK_AUTOFREE rk_real *memory = NULL;
     RK_AUTOFREE char *workspaces = NULL;
@@ -75,11 +75,11 @@ rk_status rk_score_items(const rk_item_scores *x, int64_t first, int64_t end) {
     RK_TRY(rk_alloc(n_threads, s.workspace_bytes, &workspaces));
     s.memory = memory;
     s.workspaces = workspaces;
-    rk_parallel_for(rk_block_count((size_t)(end - first), RK_USERS_AT_ONCE), score_block, &s);
+    rk_parallel_for(rk_block_count((size_t)(end - first), RK_USERS_AT_ONCE), score_block_of_users, &s);
     return rk_failure_status(&s.failure);
 }
 
-int64_t rk_first_scored_user(int64_t n_users, int32_t rank, int32_t n_ranks) {
+int64_t rk_first_user_of_rank(int64_t n_users, int32_t rank, int32_t n_ranks) {
     int64_t n_blocks = (int64_t)rk_block_count((size_t)n_users, RK_USERS_AT_ONCE),
             user = n_blocks * rank / n_ranks * RK_USERS_AT_ONCE;
     return user < n_users ? user : n_users;

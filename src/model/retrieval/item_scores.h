@@ -23,9 +23,9 @@ typedef struct rk_item_scores {
 
 /* For users first .. end-1, in parallel by blocks of RK_USERS_AT_ONCE; first is a multiple of that. A failure
  * is that of the lowest user whose block failed. */
-rk_status rk_score_items(const rk_item_scores *scores, int64_t first, int64_t end);
+rk_status rk_score_items_of_users(const rk_item_scores *scores, int64_t first, int64_t end);
 
 /* Of n_users that n_ranks share out by whole blocks: the first one of a rank; of rank n_ranks, n_users. */
-int64_t rk_first_scored_user(int64_t n_users, int32_t rank, int32_t n_ranks);
+int64_t rk_first_user_of_rank(int64_t n_users, int32_t rank, int32_t n_ranks);
 
 #endif

@@ -16,7 +16,7 @@ struct rk_negative_sampler {
     rk_real *log_q;   /* [n] */
 };
 
-static rk_status reserve_alias_table(rk_negative_sampler *s) {
+static rk_status allocate_alias_table(rk_negative_sampler *s) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)s->n, s->keeps), RK_ARRAY((size_t)s->n, s->aliases)));
     return rk_alloc((size_t)s->n, sizeof *s->log_q, &s->log_q);
 }
@@ -61,7 +61,7 @@ rk_status rk_negative_sampler_create(int64_t n, const int64_t *counts, double ex
     s->n = n;
     rk_status status = RK_OK;
     if (counts && exponent > 0) {
-        status = reserve_alias_table(s);
+        status = allocate_alias_table(s);
         if (status == RK_OK) status = rk_alloc((size_t)n, sizeof *waiting, &waiting);
         if (status == RK_OK) status = compute_probabilities(s, counts, exponent);
         if (status == RK_OK) build_alias_table(s, waiting);

@@ -7,32 +7,32 @@
 #include "model/retrieval/retrieval_internal.h"
 #include "model/step/ranks.h"
 
-static const rk_yaml_node *find_key_node(const rk_yaml *yaml, const char *key) {
+static const rk_yaml_node *find_retrieval_key_node(const rk_yaml *yaml, const char *key) {
     const rk_yaml_node *section = rk_yaml_get(yaml ? rk_yaml_get(yaml->root, "model") : NULL, "retrieval");
     const rk_yaml_node *node = rk_yaml_get(section, key);
     return node ? node : section;
 }
 
-static rk_status find_feature(const rk_yaml *yaml, const rk_data_schema *schema, const char *key,
-                              const char *name, int32_t *out) {
+static rk_status find_categorical_feature(const rk_yaml *yaml, const rk_data_schema *schema, const char *key,
+                                          const char *name, int32_t *out) {
     for (*out = 0; *out < schema->n_features; (*out)++)
         if (strcmp(schema->features[*out].name, name) == 0) return RK_OK;
-    rk_yaml_error(yaml, find_key_node(yaml, key), "there is no categorical feature '%s'", name);
+    rk_yaml_error(yaml, find_retrieval_key_node(yaml, key), "there is no categorical feature '%s'", name);
     return rk_hint_nearest_name(RK_CONFIG, name, schema->features, sizeof *schema->features,
                                 offsetof(rk_data_feature_info, name), (size_t)schema->n_features);
 }
 
-rk_status rk_retrieval_pair(const rk_retrieval_section *s, const rk_yaml *yaml, const rk_data_schema *schema,
-                            rk_pair_features *out) {
-    RK_TRY(find_feature(yaml, schema, "user", s->user, &out->user));
-    RK_TRY(find_feature(yaml, schema, "item", s->item, &out->item));
+rk_status rk_retrieval_find_pair_features(const rk_retrieval_section *s, const rk_yaml *yaml,
+                                          const rk_data_schema *schema, rk_pair_features *out) {
+    RK_TRY(find_categorical_feature(yaml, schema, "user", s->user, &out->user));
+    RK_TRY(find_categorical_feature(yaml, schema, "item", s->item, &out->item));
     for (int i = 0; i < 2; i++)
         RK_FAIL_IF(schema->features[i ? out->item : out->user].n_parts, RK_CONFIG,
                    "the %s feature '%s' of a two_tower has one row an id\nhint: remove the feature's "
                    "'hash_functions' or 'quotient_remainder'",
                    i ? "item" : "user", i ? s->item : s->user);
     if (out->user == out->item)
-        return rk_yaml_error(yaml, find_key_node(yaml, "user"),
+        return rk_yaml_error(yaml, find_retrieval_key_node(yaml, "user"),
                              "'user' and 'item' must be two different features");
     return RK_OK;
 }
@@ -42,14 +42,14 @@ static rk_status find_tower_feature(const rk_retrieval_section *s, const rk_mode
     *out = o->schema->n_features; /* the history, behind the data's own */
     return s->history && strcmp(name, "history") == 0
                ? RK_OK
-               : find_feature(o->yaml, o->schema, "user_tower", name, out);
+               : find_categorical_feature(o->yaml, o->schema, "user_tower", name, out);
 }
 
 /* The user tower's features in the file's order, then the item. */
-static rk_status choose_features(rk_retrieval *r, const rk_model_options *o) {
+static rk_status choose_tower_features(rk_retrieval *r, const rk_model_options *o) {
     const rk_retrieval_section *s = &r->section;
     int32_t n = o->schema->n_features;
-    RK_TRY(rk_retrieval_pair(s, o->yaml, o->schema, &r->pair));
+    RK_TRY(rk_retrieval_find_pair_features(s, o->yaml, o->schema, &r->pair));
     RK_FAIL_IF(
         o->schema->features[r->pair.item].weighted, RK_CONFIG,
         "the item feature '%s' of a two_tower cannot have weights\nhint: remove the feature's 'weights'",
@@ -68,7 +68,7 @@ static rk_status choose_features(rk_retrieval *r, const rk_model_options *o) {
     for (int32_t a = 0; a < r->n_lookups; a++)
         for (int32_t b = 0; b < a; b++)
             if (r->features[a] == r->features[b])
-                return rk_yaml_error(o->yaml, find_key_node(o->yaml, "user_tower"),
+                return rk_yaml_error(o->yaml, find_retrieval_key_node(o->yaml, "user_tower"),
                                      "a feature is listed twice in the towers of a two_tower");
     for (int32_t f = 0; f < n && s->history; f++)
         RK_FAIL_IF(strcmp(o->schema->features[f].name, "history") == 0, RK_CONFIG,
@@ -77,7 +77,7 @@ static rk_status choose_features(rk_retrieval *r, const rk_model_options *o) {
     return RK_OK;
 }
 
-static rk_status describe_lookups(rk_retrieval *r) {
+static rk_status fill_lookup_schema(rk_retrieval *r) {
     RK_TRY(rk_alloc((size_t)r->n_lookups, sizeof *r->lookups, &r->lookups));
     for (int32_t l = 0; l < r->n_lookups; l++)
         r->lookups[l] = r->features[l] < r->schema.n_features
@@ -107,8 +107,8 @@ rk_status rk_retrieval_create(const rk_model_options *o, rk_retrieval **out) {
     r->known = rk_interactions_ref(o->interactions);
     r->seed = o->seed;
     rk_status status = copy_schema(r, o->schema);
-    if (status == RK_OK) status = choose_features(r, o);
-    if (status == RK_OK) status = describe_lookups(r);
+    if (status == RK_OK) status = choose_tower_features(r, o);
+    if (status == RK_OK) status = fill_lookup_schema(r);
     if (status == RK_OK)
         *out = r;
     else
@@ -129,11 +129,11 @@ void rk_retrieval_free(rk_retrieval *r) {
     RK_FREE_ALL(r->features, r->lookups, r);
 }
 
-rk_data_schema rk_retrieval_lookups(const rk_retrieval *r) {
+rk_data_schema rk_retrieval_lookup_schema(const rk_retrieval *r) {
     return (rk_data_schema){.n_features = r->n_lookups, .features = r->lookups};
 }
 
-void rk_retrieval_number_sources(const rk_retrieval *r, rk_collection_config *tables) {
+void rk_retrieval_set_sources(const rk_retrieval *r, rk_collection_config *tables) {
     for (int32_t f = 0; f < tables->n_features; f++) tables->sources[f] = r->features[tables->sources[f]];
 }
 
@@ -141,7 +141,7 @@ int64_t rk_retrieval_n_negatives(const rk_retrieval *r) {
     return r->section.negatives;
 }
 
-uint64_t rk_retrieval_bytes(const rk_model *model) {
+uint64_t rk_retrieval_memory_bytes(const rk_model *model) {
     const rk_retrieval *r = model->retrieval;
     uint64_t bytes = r->loss ? rk_candidate_loss_bytes(r->loss) : 0;
     if (r->known)
@@ -150,20 +150,20 @@ uint64_t rk_retrieval_bytes(const rk_model *model) {
     return bytes;
 }
 
-double rk_retrieval_ranking_bytes(const rk_retrieval *r, int32_t dim) {
+double rk_retrieval_ranking_memory_bytes(const rk_retrieval *r, int32_t dim) {
     double users = (double)r->schema.features[r->pair.user].cardinality,
            items = (double)r->schema.features[r->pair.item].cardinality;
     return sizeof(rk_real) * (dim * (users + 2 * items) + RK_USERS_AT_ONCE * items * rk_parallel_threads());
 }
 
-double rk_retrieval_ids(const rk_retrieval *r, int32_t f, const rk_batch *sample, int64_t batch) {
-    if (f == r->schema.n_features) return rk_retrieval_history_length(r);
+double rk_retrieval_ids_per_sample(const rk_retrieval *r, int32_t f, const rk_batch *sample, int64_t batch) {
+    if (f == r->schema.n_features) return rk_retrieval_mean_history_length(r);
     const rk_ids *ids = &sample->features[f];
     double here = (double)rk_ids_begin(ids, sample->n) / (double)sample->n;
     return here + (f == r->pair.item && batch ? (double)r->section.negatives / (double)batch : 0);
 }
 
-double rk_retrieval_history_length(const rk_retrieval *r) {
+double rk_retrieval_mean_history_length(const rk_retrieval *r) {
     double n_pairs = 0, n_ids = 0;
     for (int64_t u = 0; r->known && u < r->known->n_users; u++) {
         double n = (double)(r->known->offsets[u + 1] - r->known->offsets[u]),
@@ -174,13 +174,13 @@ double rk_retrieval_history_length(const rk_retrieval *r) {
     return n_pairs > 0 ? n_ids / n_pairs : 0;
 }
 
-int64_t rk_retrieval_local_negatives(const rk_model *model, int64_t n_pairs, int64_t n) {
+int64_t rk_retrieval_n_local_negatives(const rk_model *model, int64_t n_pairs, int64_t n) {
     int64_t total = n_pairs + rk_retrieval_n_negatives(model->retrieval),
-            sampled = rk_ranks_split(model->ranks, model->ranks->rank, total) + n - n_pairs;
+            sampled = rk_ranks_first_sample(model->ranks, model->ranks->rank, total) + n - n_pairs;
     return sampled < 0 ? 0 : sampled < n ? sampled : n;
 }
 
-bool rk_retrieval_is_corrected(const rk_retrieval *r) {
+bool rk_retrieval_corrects_log_q(const rk_retrieval *r) {
     return r->section.log_q;
 }
 
@@ -212,7 +212,7 @@ static rk_status create_candidate_loss(rk_model *model, const rk_model_options *
 }
 
 int32_t rk_model_vector_dim(const rk_model *model) {
-    return rk_model_learns_pairs(model)
+    return rk_model_is_two_tower(model)
                ? rk_graph_shape(model->graph, rk_graph_find(model->graph, "user_vector")).cols
                : 0;
 }

@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 
-static rk_status reserve_features(rk_retrieval_batch *b, int32_t n_features) {
+static rk_status allocate_features(rk_retrieval_batch *b, int32_t n_features) {
     if (b->lists) return RK_OK;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)n_features, b->lists), RK_ARRAY((size_t)n_features, b->features)));
     b->n_features = n_features;
@@ -20,7 +20,7 @@ void rk_retrieval_batch_release(rk_retrieval_batch *b) {
 rk_status rk_retrieval_batch_begin(rk_retrieval_batch *b, const rk_batch *like, int64_t first, int64_t n_own,
                                    int64_t n_more) {
     size_t n = (size_t)(n_own + n_more), width = (size_t)like->n_dense, own = (size_t)n_own * width;
-    RK_TRY(reserve_features(b, like->n_features + 1));
+    RK_TRY(allocate_features(b, like->n_features + 1));
     b->batch = rk_batch_slice(like, first, n_own + n_more);
     b->batch.labels = b->batch.sample_weights = NULL;
     b->batch.n_features = b->n_features;
@@ -37,8 +37,8 @@ rk_status rk_retrieval_batch_begin(rk_retrieval_batch *b, const rk_batch *like, 
     return RK_OK;
 }
 
-rk_status rk_retrieval_batch_copy(rk_retrieval_batch *b, int32_t feature, const rk_ids *from, int64_t first,
-                                  int64_t n) {
+rk_status rk_retrieval_batch_append_ids(rk_retrieval_batch *b, int32_t feature, const rk_ids *from,
+                                        int64_t first, int64_t n) {
     RK_TRY(rk_id_list_append(&b->lists[feature], from, first, n));
     b->features[feature].weights = from->weights ? b->lists[feature].weights : NULL;
     return RK_OK;
@@ -55,7 +55,7 @@ rk_status rk_retrieval_batch_end_sample(rk_retrieval_batch *b, int32_t feature) 
     return rk_id_list_end_sample(&b->lists[feature]);
 }
 
-rk_batch rk_retrieval_batch_done(rk_retrieval_batch *b) {
+rk_batch rk_retrieval_batch_view(rk_retrieval_batch *b) {
     for (int32_t f = 0; f < b->batch.n_features; f++) {
         const float *weights = b->features[f].weights;
         b->features[f] = rk_id_list_view(&b->lists[f]);

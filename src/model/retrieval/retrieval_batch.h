@@ -25,11 +25,11 @@ void rk_retrieval_batch_release(rk_retrieval_batch *batch);
  * empty batch. */
 rk_status rk_retrieval_batch_begin(rk_retrieval_batch *batch, const rk_batch *like, int64_t first, int64_t n,
                                    int64_t n_more);
-rk_status rk_retrieval_batch_copy(rk_retrieval_batch *batch, int32_t feature, const rk_ids *from,
-                                  int64_t first, int64_t n);
+rk_status rk_retrieval_batch_append_ids(rk_retrieval_batch *batch, int32_t feature, const rk_ids *from,
+                                        int64_t first, int64_t n);
 rk_status rk_retrieval_batch_add_id(rk_retrieval_batch *batch, int32_t feature, int64_t id);
 /* The next sample has the ids that were added since the one before it ended. */
 rk_status rk_retrieval_batch_end_sample(rk_retrieval_batch *batch, int32_t feature);
-rk_batch rk_retrieval_batch_done(rk_retrieval_batch *batch); /* views */
+rk_batch rk_retrieval_batch_view(rk_retrieval_batch *batch); /* views */
 
 #endif

@@ -34,14 +34,14 @@ struct rk_retrieval {
 };
 
 /* Of rk_retrieval_losses; bytes of a step, and of the known pairs. */
-uint64_t rk_retrieval_bytes(const rk_model *model);
+uint64_t rk_retrieval_memory_bytes(const rk_model *model);
 rk_status rk_retrieval_create_loss(rk_model *model, const rk_model_options *options);
 
 rk_status rk_retrieval_ranks_init(const rk_model *model, rk_retrieval_ranks *ranks);
 void rk_retrieval_ranks_release(rk_retrieval_ranks *ranks);
 /* The arguments' vectors and gradients over the whole batch of n samples, from those of the trainers' local
  * batches. */
-rk_status rk_retrieval_all_gather(const rk_model *model, int64_t n, rk_candidate_loss_args *args);
+rk_status rk_retrieval_all_gather_vectors(const rk_model *model, int64_t n, rk_candidate_loss_args *args);
 /* Gradients to the samples' own trainers, the losses of all micro-batches to all. */
 rk_status rk_retrieval_return_gradients(const rk_model *model, int64_t n, const rk_candidate_loss_args *args);
 

@@ -31,7 +31,7 @@ static span intersect_spans(span a, span b) {
 
 /* Of a batch of `total` samples, those of trainer t. */
 static span samples_of_trainer(const rk_ranks *ranks, int32_t t, int64_t total) {
-    return (span){rk_ranks_split(ranks, t, total), rk_ranks_split(ranks, t + 1, total)};
+    return (span){rk_ranks_first_sample(ranks, t, total), rk_ranks_first_sample(ranks, t + 1, total)};
 }
 
 /* Of n pairs, those whose rows of scores trainer t has. */
@@ -42,7 +42,7 @@ static span score_rows_of_trainer(const rk_ranks *ranks, int32_t t, int64_t n) {
                                 (int32_t)ranks->first_micro_batches[t + 1])};
 }
 
-rk_status rk_retrieval_all_gather(const rk_model *model, int64_t n, rk_candidate_loss_args *args) {
+rk_status rk_retrieval_all_gather_vectors(const rk_model *model, int64_t n, rk_candidate_loss_args *args) {
     const rk_retrieval *r = model->retrieval;
     const rk_retrieval_ranks *k = &r->ranks;
     int64_t total = n + r->section.negatives, dim = rk_graph_shape(model->graph, r->user).cols;

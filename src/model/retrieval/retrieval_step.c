@@ -15,7 +15,7 @@ static const uint64_t draw_seed = 0x6e656761746976ull, history_seed = 0x68697374
 /* Probabilities to be a candidate: for the batch's own items, their frequency in the data; for sampled items,
  * the sampler's. A pair's own item is corrected like the candidates beside it: as an in-batch item if these
  * are candidates, else as a sampled one. */
-const rk_real *rk_retrieval_log_q(rk_retrieval *r, const rk_pairs *pairs) {
+const rk_real *rk_retrieval_log_q_of_candidates(rk_retrieval *r, const rk_pairs *pairs) {
     const rk_interactions *known = r->known;
     if (!r->section.log_q) return NULL;
     int64_t n = pairs->n;
@@ -31,8 +31,8 @@ const rk_real *rk_retrieval_log_q(rk_retrieval *r, const rk_pairs *pairs) {
 
 /* The history of sample i: all of the user's items, or in training max_history of them from a random place
  * on, without the pair's own. */
-static rk_status add_history(const rk_retrieval *r, const rk_batch *batch, const rk_pairs *pairs, int64_t i,
-                             rk_retrieval_batch *to) {
+static rk_status append_history(const rk_retrieval *r, const rk_batch *batch, const rk_pairs *pairs,
+                                int64_t i, rk_retrieval_batch *to) {
     int64_t user, own = pairs ? pairs->ids[i] : -1, most = pairs ? r->section.max_history : 0;
     RK_TRY(rk_batch_single_id(batch, &r->schema, r->pair.user, i, &user));
     int64_t begin = r->known->offsets[user], n = r->known->offsets[user + 1] - begin, first = 0, taken = 0;
@@ -49,7 +49,8 @@ static rk_status add_history(const rk_retrieval *r, const rk_batch *batch, const
 }
 
 /* The pairs of a whole batch and the items that its step draws. */
-static rk_status draw_negatives(const rk_model *model, const rk_batch *batch, int64_t step, rk_pairs *out) {
+static rk_status draw_negative_items(const rk_model *model, const rk_batch *batch, int64_t step,
+                                     rk_pairs *out) {
     const rk_retrieval *r = model->retrieval;
     RK_TRY(rk_reserve(&out->ids, &out->ids_capacity, (size_t)(batch->n + r->section.negatives),
                       sizeof *out->ids));
@@ -71,8 +72,9 @@ static rk_status draw_negatives(const rk_model *model, const rk_batch *batch, in
 
 /* Samples first .. last-1 of the batch with histories, and with `pairs` (in training) followed by one sample
  * for each sampled item; a view of what is built in `memory`. */
-static rk_status extend_samples(const rk_model *model, const rk_batch *batch, const rk_pairs *pairs,
-                                int64_t first, int64_t last, rk_retrieval_batch *memory, rk_batch *out) {
+static rk_status append_histories_and_negatives(const rk_model *model, const rk_batch *batch,
+                                                const rk_pairs *pairs, int64_t first, int64_t last,
+                                                rk_retrieval_batch *memory, rk_batch *out) {
     const rk_retrieval *r = model->retrieval;
     int64_t begin = first < batch->n ? first : batch->n, end = last < batch->n ? last : batch->n,
             n = end - begin;
@@ -83,46 +85,47 @@ static rk_status extend_samples(const rk_model *model, const rk_batch *batch, co
             RK_FAIL_IF(!r->known, RK_INVALID_ARGUMENT,
                        "a two_tower with history needs the training data's pairs");
             for (int64_t i = begin; i < end; i++) {
-                RK_TRY(add_history(r, batch, pairs, i, memory));
+                RK_TRY(append_history(r, batch, pairs, i, memory));
                 RK_TRY(rk_retrieval_batch_end_sample(memory, f));
             }
         } else {
-            RK_TRY(rk_retrieval_batch_copy(memory, f, &batch->features[f], begin, n));
+            RK_TRY(rk_retrieval_batch_append_ids(memory, f, &batch->features[f], begin, n));
         }
         for (int64_t i = n; i < last - first; i++) {
             if (f == r->pair.item) RK_TRY(rk_retrieval_batch_add_id(memory, f, pairs->ids[first + i]));
             RK_TRY(rk_retrieval_batch_end_sample(memory, f));
         }
     }
-    *out = rk_retrieval_batch_done(memory);
+    *out = rk_retrieval_batch_view(memory);
     return RK_OK;
 }
 
 /* This trainer's samples of a batch, of which all is here, and of the items that the step draws. */
-static rk_status fill_local_batch(rk_model *model, const rk_rank_batch *rank_batch, int64_t step,
-                                  rk_local_batch *batch) {
+static rk_status fill_local_retrieval_batch(rk_model *model, const rk_rank_batch *rank_batch, int64_t step,
+                                            rk_local_batch *batch) {
     int64_t first, last, total = rank_batch->total + rk_retrieval_n_negatives(model->retrieval);
     rk_batch mine;
     uint64_t begin = rk_trace_begin();
-    rk_ranks_span(model->ranks, total, &first, &last);
+    rk_ranks_local_samples(model->ranks, total, &first, &last);
     RK_FAIL_IF(rank_batch->batch.n < rank_batch->total, RK_INVALID_ARGUMENT,
                "a two_tower needs all of a batch on each rank");
-    RK_TRY(draw_negatives(model, &rank_batch->batch, step, &batch->pairs));
-    RK_TRY(extend_samples(model, &rank_batch->batch, &batch->pairs, first, last, &model->retrieval->batch,
-                          &mine));
+    RK_TRY(draw_negative_items(model, &rank_batch->batch, step, &batch->pairs));
+    RK_TRY(append_histories_and_negatives(model, &rank_batch->batch, &batch->pairs, first, last,
+                                          &model->retrieval->batch, &mine));
     rk_trace_end(begin, "draw");
     rk_rank_batch extended = {.batch = mine, .total = total, .base = first};
     RK_TRY(rk_local_batch_fill(model, &extended, first, last - first, false, batch));
-    rk_model_count_samples(model, rank_batch, batch->task_samples);
+    rk_model_sum_sample_weights(model, rank_batch, batch->task_samples);
     return RK_OK;
 }
 
-static rk_status make_batch_piece(const rk_model *model, const rk_rank_batch *rank_batch, int64_t first,
-                                  int64_t n, rk_retrieval_batch *memory, rk_rank_batch *out) {
+static rk_status make_prediction_piece(const rk_model *model, const rk_rank_batch *rank_batch, int64_t first,
+                                       int64_t n, rk_retrieval_batch *memory, rk_rank_batch *out) {
     int64_t begin, end;
-    rk_ranks_span(model->ranks, n, &begin, &end);
+    rk_ranks_local_samples(model->ranks, n, &begin, &end);
     *out = (rk_rank_batch){.total = n, .base = begin};
-    return extend_samples(model, &rank_batch->batch, NULL, first + begin, first + end, memory, &out->batch);
+    return append_histories_and_negatives(model, &rank_batch->batch, NULL, first + begin, first + end, memory,
+                                          &out->batch);
 }
 
 rk_status rk_retrieval_make_item_batch(const rk_model *model, int64_t first, int64_t n,
@@ -134,7 +137,7 @@ rk_status rk_retrieval_make_item_batch(const rk_model *model, int64_t first, int
         RK_TRY(rk_retrieval_batch_add_id(memory, r->pair.item, first + i));
         RK_TRY(rk_retrieval_batch_end_sample(memory, r->pair.item));
     }
-    *out = rk_retrieval_batch_done(memory);
+    *out = rk_retrieval_batch_view(memory);
     return RK_OK;
 }
 
@@ -145,13 +148,13 @@ static rk_status run_candidate_loss(const rk_model *model, const rk_pairs *pairs
     rk_retrieval *r = model->retrieval;
     const rk_ranks *ranks = model->ranks;
     if (!ranks->is_distributed) return rk_candidate_loss_run(r->loss, args, r->micro_batch_losses);
-    RK_TRY(rk_retrieval_all_gather(model, pairs->n, args));
+    RK_TRY(rk_retrieval_all_gather_vectors(model, pairs->n, args));
     RK_TRY(rk_candidate_loss_run(r->loss, args,
                                  r->micro_batch_losses + ranks->first_micro_batches[ranks->rank]));
     return rk_retrieval_return_gradients(model, pairs->n, args);
 }
 
-rk_status rk_retrieval_not_finite(const rk_model *model, double loss) {
+rk_status rk_retrieval_loss_not_finite_error(const rk_model *model, double loss) {
     rk_error(RK_NOT_FINITE, "step %lld: the loss is %g", (long long)model->step,
              fabs(loss)); /* a nan may have a sign */
     return rk_error_hint(RK_NOT_FINITE,
@@ -159,16 +162,16 @@ rk_status rk_retrieval_not_finite(const rk_model *model, double loss) {
 }
 
 /* The batch's loss as if it were that of its first block. */
-static rk_status store_loss(const rk_model *model, int64_t n_here) {
+static rk_status store_loss_of_batch(const rk_model *model, int64_t n_here) {
     const rk_retrieval *r = model->retrieval;
     double loss = 0;
     for (int64_t s = 0; s < r->n_micro_batches; s++) loss += r->micro_batch_losses[s];
     memset(model->losses, 0, rk_graph_n_blocks(model->graph, n_here) * sizeof *model->losses);
     if (model->ranks->rank == 0) model->losses[0] = loss;
-    return isfinite(loss) ? RK_OK : rk_retrieval_not_finite(model, loss);
+    return isfinite(loss) ? RK_OK : rk_retrieval_loss_not_finite_error(model, loss);
 }
 
-static rk_status compute_whole_loss(void *context) {
+static rk_status compute_loss_of_batch(void *context) {
     const rk_model_run *run = context;
     const rk_model *model = run->model;
     rk_retrieval *r = model->retrieval;
@@ -179,7 +182,7 @@ static rk_status compute_whole_loss(void *context) {
                                    .users = rk_graph_data(model->graph, r->user),
                                    .items = rk_graph_data(model->graph, r->item),
                                    .ids = pairs->ids,
-                                   .log_q = rk_retrieval_log_q(r, pairs),
+                                   .log_q = rk_retrieval_log_q_of_candidates(r, pairs),
                                    .weights = pairs->weighted ? pairs->weights : NULL,
                                    .scale = run->task_samples[0] > 0 ? 1 / run->task_samples[0] : 0,
                                    .user_gradient = rk_graph_gradient(model->graph, r->user),
@@ -188,12 +191,12 @@ static rk_status compute_whole_loss(void *context) {
     rk_status status = run_candidate_loss(model, pairs, &args);
     rk_trace_end(begin, "forward");
     RK_TRY(status);
-    return store_loss(model, n);
+    return store_loss_of_batch(model, n);
 }
 
 static void hook_retrieval_loss(const rk_model_run *run, rk_graph_hooks *hooks) {
-    hooks->whole = compute_whole_loss;
-    hooks->n_rest = rk_retrieval_local_negatives(run->model, run->pairs->n, run->batch->n);
+    hooks->whole = compute_loss_of_batch;
+    hooks->n_rest = rk_retrieval_n_local_negatives(run->model, run->pairs->n, run->batch->n);
 }
 
 /* Vectors, of the whole batch: users and scores are needed for pairs only, items for sampled ones too. */
@@ -207,16 +210,16 @@ static void mark_retrieval_outputs(rk_model *model) {
     rk_graph_retain_values(graph);
 }
 
-static const char *name_of_loss(const rk_model *model, int32_t task) {
+static const char *retrieval_loss_name(const rk_model *model, int32_t task) {
     (void)task;
     return rk_retrieval_loss_name(&model->retrieval->section);
 }
 
 const rk_loss_ops rk_retrieval_losses = {.extends = true,
-                                         .name = name_of_loss,
-                                         .bytes = rk_retrieval_bytes,
+                                         .name = retrieval_loss_name,
+                                         .bytes = rk_retrieval_memory_bytes,
                                          .mark_outputs = mark_retrieval_outputs,
                                          .create = rk_retrieval_create_loss,
-                                         .fill = fill_local_batch,
+                                         .fill = fill_local_retrieval_batch,
                                          .hook = hook_retrieval_loss,
-                                         .piece = make_batch_piece};
+                                         .piece = make_prediction_piece};

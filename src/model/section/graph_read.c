@@ -7,7 +7,7 @@
 #include "model/section/graph_section.h"
 #include "nn/graph/op.h"
 
-static const char *feature_name_in(const char *input) {
+static const char *feature_name_of_input(const char *input) {
     size_t n = sizeof RK_FEATURE_PREFIX - 1;
     return strncmp(input, RK_FEATURE_PREFIX, n) == 0 ? input + n : input;
 }
@@ -20,18 +20,19 @@ static rk_status unknown_input_error(const rk_model_section *s, int64_t layer, c
     for (int i = 0; i < RK_N_INPUTS; i++) names[n++] = rk_graph_inputs[i];
     for (int64_t i = 0; i < layer; i++) names[n++] = s->layers[i].name;
     for (int32_t f = 0; f < schema->n_features; f++) names[n++] = schema->features[f].name;
-    const char *nearest = rk_nearest_name(feature_name_in(input), names, n);
+    const char *nearest = rk_nearest_name(feature_name_of_input(input), names, n);
     rk_yaml_error(yaml, rk_layer_yaml_node(yaml, layer, "inputs"),
-                  "there is no layer or categorical feature '%s'", feature_name_in(input));
+                  "there is no layer or categorical feature '%s'", feature_name_of_input(input));
     if (nearest) return rk_error_hint(RK_CONFIG, "did you mean '%s'?", nearest);
     return rk_error_hint(RK_CONFIG,
                          "inputs are layers above, dense, vectors, vector_rows, linear, lengths, and the "
                          "data's categorical features");
 }
 
-static rk_status note_use(rk_graph_uses *uses, const rk_model_section *s, int64_t layer, const rk_yaml *yaml,
-                          const rk_data_schema *schema, const rk_name_index *features, const char *input) {
-    int known = rk_graph_input_find(input);
+static rk_status mark_input_used(rk_graph_uses *uses, const rk_model_section *s, int64_t layer,
+                                 const rk_yaml *yaml, const rk_data_schema *schema,
+                                 const rk_name_index *features, const char *input) {
+    int known = rk_graph_input_from_name(input);
     if (known >= 0) {
         bool there = known == RK_INPUT_DENSE ? schema->n_dense > 0 : schema->n_features > 0;
         uses->inputs[known] = true;
@@ -40,7 +41,7 @@ static rk_status note_use(rk_graph_uses *uses, const rk_model_section *s, int64_
                              "'%s': the data has no %s features", input,
                              known == RK_INPUT_DENSE ? "dense" : "categorical");
     }
-    int32_t f = rk_name_index_find(features, feature_name_in(input));
+    int32_t f = rk_name_index_find(features, feature_name_of_input(input));
     if (f < 0) return unknown_input_error(s, layer, yaml, schema, input);
     if (!uses->features[f]) uses->n_features++;
     uses->features[f] = true;
@@ -51,18 +52,18 @@ void rk_graph_uses_release(rk_graph_uses *uses) {
     rk_free(uses->features);
 }
 
-rk_status rk_graph_section_uses(const rk_model_section *s, const rk_yaml *yaml, const rk_data_schema *schema,
-                                rk_graph_uses *uses) {
+rk_status rk_graph_section_find_used_inputs(const rk_model_section *s, const rk_yaml *yaml,
+                                            const rk_data_schema *schema, rk_graph_uses *uses) {
     RK_AUTO(rk_name_index_release) rk_name_index layers = {0}, features = {0};
     *uses = (rk_graph_uses){0};
-    RK_TRY(rk_layer_index(s, &layers));
+    RK_TRY(rk_layer_names_index(s, &layers));
     RK_TRY(rk_name_index_init(&features, schema->features, sizeof *schema->features,
                               offsetof(rk_data_feature_info, name), schema->n_features));
     RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *uses->features, &uses->features));
     for (int64_t i = 0; i < s->n_layers; i++)
         for (int64_t k = 0; k < s->layers[i].n_inputs; k++)
             if (rk_name_index_find(&layers, s->layers[i].inputs[k]) < 0)
-                RK_TRY(note_use(uses, s, i, yaml, schema, &features, s->layers[i].inputs[k]));
+                RK_TRY(mark_input_used(uses, s, i, yaml, schema, &features, s->layers[i].inputs[k]));
     return RK_OK;
 }
 
@@ -97,7 +98,7 @@ static rk_value find_feature_value(reader *r, int32_t f) {
 static rk_value find_input_value(reader *r, const char *input) {
     int32_t layer = rk_name_index_find(&r->layers, input);
     if (layer >= 0) return r->values[layer];
-    switch (rk_graph_input_find(input)) {
+    switch (rk_graph_input_from_name(input)) {
         case RK_INPUT_DENSE:
             return r->inputs->dense;
         case RK_INPUT_VECTORS:
@@ -109,7 +110,7 @@ static rk_value find_input_value(reader *r, const char *input) {
         case RK_INPUT_LENGTHS:
             return r->inputs->lengths;
         default:
-            return find_feature_value(r, rk_name_index_find(&r->features, feature_name_in(input)));
+            return find_feature_value(r, rk_name_index_find(&r->features, feature_name_of_input(input)));
     }
 }
 
@@ -135,7 +136,7 @@ static rk_op_options op_options_of_layer(const rk_layer_section *l, rk_dtype dty
 }
 
 /* One cross layer of DCN v2 (Wang et al. 2021): x0 * (W x + b) + x, or U (V x) in place of W x. */
-static rk_value add_cross(reader *r, const rk_layer_section *l, rk_dtype dtype) {
+static rk_value add_cross_layer(reader *r, const rk_layer_section *l, rk_dtype dtype) {
     char name[256];
     rk_value x0 = r->gathered[0], y = r->gathered[1], x = y;
     snprintf(name, sizeof name, "%s/v", l->name);
@@ -145,10 +146,10 @@ static rk_value add_cross(reader *r, const rk_layer_section *l, rk_dtype dtype) 
     return rk_graph_add(r->graph, "cross_combine", l->name, NULL, (rk_value[]){x0, y, x}, 3);
 }
 
-static rk_status check_lengths(const reader *r, int64_t layer) {
+static rk_status check_lengths_are_available(const reader *r, int64_t layer) {
     const rk_layer_section *l = &r->section->layers[layer];
     for (int64_t k = 0; k < l->n_inputs && r->inputs->lengths < 0; k++) {
-        if (rk_graph_input_find(l->inputs[k]) != RK_INPUT_LENGTHS) continue;
+        if (rk_graph_input_from_name(l->inputs[k]) != RK_INPUT_LENGTHS) continue;
         rk_yaml_error(r->yaml, rk_layer_yaml_node(r->yaml, layer, "inputs"),
                       "'lengths': none of the features that the layers read is a sequence");
         return rk_error_hint(RK_CONFIG, "a sequence has a max_sequence_length in embedding.features");
@@ -156,10 +157,10 @@ static rk_status check_lengths(const reader *r, int64_t layer) {
     return RK_OK;
 }
 
-static rk_value add_layer(reader *r, const rk_layer_section *l) {
+static rk_value add_layer_of_section(reader *r, const rk_layer_section *l) {
     rk_dtype dtype = l->dtype < 0 ? r->inputs->dtype : RK_F32;
     for (int64_t k = 0; k < l->n_inputs; k++) r->gathered[k] = find_input_value(r, l->inputs[k]);
-    if (l->op == RK_LAYER_CROSS) return add_cross(r, l, dtype);
+    if (l->op == RK_LAYER_CROSS) return add_cross_layer(r, l, dtype);
     if (l->op == RK_LAYER_MLP) {
         const char *activation = l->activation ? l->activation : "relu";
         rk_mlp mlp = {.units = l->units,
@@ -181,7 +182,7 @@ static rk_status report_graph_error(const reader *r, const rk_yaml_node *node) {
                                                      : rk_yaml_error(r->yaml, node, "%s", rk_last_error());
 }
 
-static rk_status join_outputs(reader *r, rk_value *out) {
+static rk_status concat_outputs(reader *r, rk_value *out) {
     const rk_model_section *s = r->section;
     int64_t n = s->n_outputs ? s->n_outputs : 1;
     int32_t n_logits = r->inputs->n_tasks;
@@ -204,12 +205,12 @@ static rk_status join_outputs(reader *r, rk_value *out) {
                          n_logits > 1 ? "s" : "");
 }
 
-static rk_status read_layers(reader *r) {
+static rk_status add_layers_of_section(reader *r) {
     const rk_model_section *s = r->section;
     int64_t most = 1;
     for (int64_t i = 0; i < s->n_layers; i++)
         most = s->layers[i].n_inputs > most ? s->layers[i].n_inputs : most;
-    RK_TRY(rk_layer_index(s, &r->layers));
+    RK_TRY(rk_layer_names_index(s, &r->layers));
     RK_TRY(rk_name_index_init(&r->features, r->collection->features, sizeof *r->collection->features,
                               offsetof(rk_feature_config, name), r->collection->n_vectors));
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)s->n_layers, r->values),
@@ -217,23 +218,23 @@ static rk_status read_layers(reader *r) {
                         RK_ARRAY((size_t)most, r->gathered)));
     for (int32_t f = 0; f < r->collection->n_vectors; f++) r->of_feature[f] = -1;
     for (int64_t i = 0; i < s->n_layers; i++) {
-        RK_TRY(check_lengths(r, i));
-        r->values[i] = add_layer(r, &s->layers[i]);
+        RK_TRY(check_lengths_are_available(r, i));
+        r->values[i] = add_layer_of_section(r, &s->layers[i]);
         RK_TRY(report_graph_error(r, rk_layer_yaml_node(r->yaml, i, "")));
     }
     return RK_OK;
 }
 
-rk_status rk_graph_section_read(rk_model *model, const rk_model_options *options,
-                                const rk_collection_config *collection, const rk_preset_inputs *inputs) {
+rk_status rk_graph_section_build(rk_model *model, const rk_model_options *options,
+                                 const rk_collection_config *collection, const rk_preset_inputs *inputs) {
     reader r = {.graph = model->graph,
                 .section = options->model,
                 .yaml = options->yaml,
                 .model = model,
                 .collection = collection,
                 .inputs = inputs};
-    rk_status status = read_layers(&r);
-    if (status == RK_OK) status = join_outputs(&r, &model->logits);
+    rk_status status = add_layers_of_section(&r);
+    if (status == RK_OK) status = concat_outputs(&r, &model->logits);
     rk_name_index_release(&r.layers);
     rk_name_index_release(&r.features);
     RK_FREE_ALL(r.values, r.of_feature, r.gathered);

@@ -16,7 +16,7 @@ const char *const rk_layer_ops[RK_N_LAYER_OPS] = {
 static const char *const dtypes[] = {"f32"};
 const char *const rk_graph_inputs[RK_N_INPUTS] = {"dense", "vectors", "vector_rows", "linear", "lengths"};
 
-int rk_graph_input_find(const char *name) {
+int rk_graph_input_from_name(const char *name) {
     for (int i = 0; i < RK_N_INPUTS; i++)
         if (strcmp(name, rk_graph_inputs[i]) == 0) return i;
     return -1;
@@ -98,7 +98,7 @@ const rk_yaml_node *rk_layer_yaml_node(const rk_yaml *yaml, int64_t layer, const
     return child ? child : node;
 }
 
-rk_status rk_layer_index(const rk_model_section *section, rk_name_index *out) {
+rk_status rk_layer_names_index(const rk_model_section *section, rk_name_index *out) {
     return rk_name_index_init(out, section->layers, sizeof *section->layers, offsetof(rk_layer_section, name),
                               (int32_t)section->n_layers);
 }
@@ -152,7 +152,7 @@ static rk_status check_layer_name(const rk_layer_section *l, int64_t number, con
     const rk_yaml_node *node = rk_layer_yaml_node(yaml, number, "name");
     if (!*l->name || strchr(l->name, ':'))
         return rk_yaml_error(yaml, node, "a layer's name must be text without ':', not '%s'", l->name);
-    if (rk_graph_input_find(l->name) < 0 && strcmp(l->name, RK_OUTPUTS_NAME) != 0 &&
+    if (rk_graph_input_from_name(l->name) < 0 && strcmp(l->name, RK_OUTPUTS_NAME) != 0 &&
         strcmp(l->name, RK_LOG_VARIANCES_NAME) != 0)
         return RK_OK;
     return rk_yaml_error(yaml, node, "the layer name '%s' is reserved", l->name);
@@ -190,8 +190,8 @@ static rk_status check_layer_order(const rk_model_section *s, const rk_yaml *yam
     return RK_OK;
 }
 
-static rk_status check_outputs(const rk_model_section *s, const rk_yaml *yaml, const rk_name_index *index,
-                               bool *used) {
+static rk_status check_output_names(const rk_model_section *s, const rk_yaml *yaml,
+                                    const rk_name_index *index, bool *used) {
     if (s->n_outputs == 0) used[s->n_layers - 1] = true;
     for (int64_t i = 0; i < s->n_outputs; i++) {
         int32_t found = rk_name_index_find(index, s->outputs[i]);
@@ -214,14 +214,14 @@ static rk_status check_outputs(const rk_model_section *s, const rk_yaml *yaml, c
     return RK_OK;
 }
 
-static rk_status check_joined_outputs(const rk_model_section *s, const rk_yaml *yaml,
-                                      const rk_name_index *index, bool *used) {
+static rk_status check_duplicates_and_outputs(const rk_model_section *s, const rk_yaml *yaml,
+                                              const rk_name_index *index, bool *used) {
     int32_t twin = rk_name_index_find_duplicate(index);
     if (twin >= 0)
         return rk_yaml_error(yaml, rk_layer_yaml_node(yaml, twin, "name"), "duplicate layer name '%s'",
                              s->layers[twin].name);
     RK_TRY(check_layer_order(s, yaml, index, used));
-    return check_outputs(s, yaml, index, used);
+    return check_output_names(s, yaml, index, used);
 }
 
 rk_status rk_graph_section_check(const rk_model_section *s, const rk_yaml *yaml) {
@@ -232,7 +232,7 @@ rk_status rk_graph_section_check(const rk_model_section *s, const rk_yaml *yaml)
     for (int64_t i = 0; i < s->n_layers; i++) RK_TRY(check_layer(&s->layers[i], i, yaml));
     RK_AUTO(rk_name_index_release) rk_name_index index = {0};
     RK_AUTOFREE bool *used = NULL;
-    RK_TRY(rk_layer_index(s, &index));
+    RK_TRY(rk_layer_names_index(s, &index));
     RK_TRY(rk_alloc((size_t)s->n_layers, sizeof *used, &used));
-    return check_joined_outputs(s, yaml, &index, used);
+    return check_duplicates_and_outputs(s, yaml, &index, used);
 }

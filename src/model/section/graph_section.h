@@ -29,8 +29,9 @@ enum {
     RK_N_INPUTS
 };
 extern const char *const rk_graph_inputs[RK_N_INPUTS];
-int rk_graph_input_find(const char *name);                       /* -1: not one of them */
-bool rk_model_reads(const rk_model_section *section, int input); /* whether a model of any kind wants it */
+int rk_graph_input_from_name(const char *name); /* -1: not one of them */
+bool rk_model_reads_input(const rk_model_section *section,
+                          int input); /* whether a model of any kind wants it */
 
 /* A feature of its own, where its name is a layer's or an input's too: "feature:user". The nodes that are
  * made for it have this name as well. */
@@ -49,12 +50,12 @@ typedef struct rk_graph_uses {
     int32_t n_features; /* how many are */
 } rk_graph_uses;
 void rk_graph_uses_release(rk_graph_uses *uses);
-rk_status rk_graph_section_uses(const rk_model_section *section, const rk_yaml *yaml,
-                                const rk_data_schema *schema, rk_graph_uses *uses);
+rk_status rk_graph_section_find_used_inputs(const rk_model_section *section, const rk_yaml *yaml,
+                                            const rk_data_schema *schema, rk_graph_uses *uses);
 
 /* The layers as nodes of model->graph, whose inputs and lookups are there; sets model->logits. */
-rk_status rk_graph_section_read(rk_model *model, const rk_model_options *options,
-                                const rk_collection_config *collection, const rk_preset_inputs *inputs);
+rk_status rk_graph_section_build(rk_model *model, const rk_model_options *options,
+                                 const rk_collection_config *collection, const rk_preset_inputs *inputs);
 
 /* The graph that ends in `logits` as a `model:` section of this kind, in YAML, with what `section` says of
  * the dim-1 tables. Its linear layers were built for RK_BF16, so that those which stay in f32 are known. */
@@ -62,12 +63,12 @@ rk_status rk_graph_section_write(const rk_graph *graph, rk_value logits, const r
                                  rk_buffer *out);
 
 /* As graphviz text; collection: what the inputs are made of. */
-rk_status rk_graph_draw(const rk_model *model, const rk_collection_config *collection, rk_buffer *out);
+rk_status rk_graph_write_dot(const rk_model *model, const rk_collection_config *collection, rk_buffer *out);
 /* needed [rk_graph_n_values], zeros: what `last` follows from, and it itself. */
-void rk_graph_mark_needed(const rk_graph *graph, rk_value last, bool *needed);
+void rk_graph_mark_ancestors(const rk_graph *graph, rk_value last, bool *needed);
 
 /* A layer's key in the file, or the layer, for messages; NULL where there is none. */
 const rk_yaml_node *rk_layer_yaml_node(const rk_yaml *yaml, int64_t layer, const char *key);
-rk_status rk_layer_index(const rk_model_section *section, rk_name_index *out);
+rk_status rk_layer_names_index(const rk_model_section *section, rk_name_index *out);
 
 #endif

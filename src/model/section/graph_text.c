@@ -15,8 +15,8 @@ static rk_status write_graph_text(const rk_model_options *options, bool dot, rk_
     rk_model_options wanted = *options;
     wanted.dtype = RK_BF16; /* which layers follow train.dtype is seen then */
     RK_TRY(rk_model_build_graph_only(&wanted, &model, &collection));
-    if (rk_model_learns_pairs(model) && !dot) return refuse_two_tower(options);
-    return dot ? rk_graph_draw(model, &collection, out)
+    if (rk_model_is_two_tower(model) && !dot) return refuse_two_tower(options);
+    return dot ? rk_graph_write_dot(model, &collection, out)
                : rk_graph_section_write(model->graph, model->logits, options->model, out);
 }
 

@@ -17,8 +17,8 @@ typedef struct writer {
 } writer;
 
 /* Made by the reader without a layer: the graph's inputs, vectors by rows, and single features. */
-static bool is_implied(const rk_node *node) {
-    return !node->op || rk_graph_input_find(node->name) >= 0 ||
+static bool is_implied_node(const rk_node *node) {
+    return !node->op || rk_graph_input_from_name(node->name) >= 0 ||
            strncmp(node->name, RK_FEATURE_PREFIX, sizeof RK_FEATURE_PREFIX - 1) == 0;
 }
 
@@ -26,13 +26,13 @@ static bool is_outputs_concat(const rk_node *node) {
     return strcmp(node->name, RK_OUTPUTS_NAME) == 0;
 }
 
-static int op_number(const rk_op *op) {
+static int layer_op_of_node_op(const rk_op *op) {
     int number = 0;
     while (strcmp(rk_layer_ops[number], op->name) != 0) number++;
     return number;
 }
 
-static void add_names(writer *w, const rk_node *node) {
+static void append_input_names(writer *w, const rk_node *node) {
     for (int32_t k = 0; k < node->n_inputs; k++)
         w->inputs[w->n_inputs++] = rk_graph_node(w->graph, node->inputs[k])->name;
 }
@@ -44,7 +44,7 @@ static rk_layer_section layer_of_node(const rk_node *node) {
     return (rk_layer_section){
         .line = 1,
         .name = node->name,
-        .op = op_number(node->op),
+        .op = layer_op_of_node_op(node->op),
         .by_row = o->by_row,
         .bias = !o->no_bias,
         .relu = o->relu,
@@ -60,7 +60,7 @@ static rk_layer_section layer_of_node(const rk_node *node) {
         .initializer = {o->has_initializer, (int)i->kind, i->mean, i->stddev, i->min, i->max, i->value}};
 }
 
-static void add_layer(writer *w, const rk_node *node) {
+static void append_layer(writer *w, const rk_node *node) {
     rk_layer_section *l = &w->layers[w->n_layers];
     *l = layer_of_node(node);
     int64_t *units = &w->units[w->n_layers++];
@@ -69,7 +69,7 @@ static void add_layer(writer *w, const rk_node *node) {
     l->n_units = *units > 0;
     l->inputs = node->n_inputs ? w->inputs + w->n_inputs : NULL;
     l->n_inputs = node->n_inputs;
-    add_names(w, node);
+    append_input_names(w, node);
 }
 
 static rk_status allocate_layers(writer *w) {
@@ -80,12 +80,12 @@ static rk_status allocate_layers(writer *w) {
     return rk_alloc(n_inputs, sizeof *w->inputs, &w->inputs);
 }
 
-static rk_status write_section(writer *w, rk_value logits, const rk_model_section *section, rk_buffer *out) {
+static rk_status write_layers(writer *w, rk_value logits, const rk_model_section *section, rk_buffer *out) {
     RK_TRY(allocate_layers(w));
-    rk_graph_mark_needed(w->graph, logits, w->needed);
+    rk_graph_mark_ancestors(w->graph, logits, w->needed);
     for (rk_value v = 0; v <= logits; v++) {
         const rk_node *node = rk_graph_node(w->graph, v);
-        if (w->needed[v] && !is_implied(node) && !is_outputs_concat(node)) add_layer(w, node);
+        if (w->needed[v] && !is_implied_node(node) && !is_outputs_concat(node)) append_layer(w, node);
     }
     const rk_node *last = rk_graph_node(w->graph, logits);
     rk_model_section graph = {
@@ -100,7 +100,7 @@ static rk_status write_section(writer *w, rk_value logits, const rk_model_sectio
         .linear_l2 = section->linear_l2,
         .linear_l2_full = section->linear_l2_full};
     if (is_outputs_concat(last))
-        add_names(w, last);
+        append_input_names(w, last);
     else
         graph.outputs[0] = last->name;
     rk_buffer_append_text(out, "model:\n");
@@ -111,7 +111,7 @@ static rk_status write_section(writer *w, rk_value logits, const rk_model_sectio
 rk_status rk_graph_section_write(const rk_graph *graph, rk_value logits, const rk_model_section *section,
                                  rk_buffer *out) {
     writer w = {.graph = graph};
-    rk_status status = write_section(&w, logits, section, out);
+    rk_status status = write_layers(&w, logits, section, out);
     RK_FREE_ALL(w.needed, w.layers, w.units, w.inputs);
     return status;
 }

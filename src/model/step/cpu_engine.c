@@ -17,7 +17,8 @@ typedef struct forward_run {
 } forward_run;
 
 /* What was looked up early, from where this block's gradients go later. */
-static void copy_block(const rk_activation *from, const rk_run *run, const rk_activation *to) {
+static void copy_early_lookups_of_block(const rk_activation *from, const rk_run *run,
+                                        const rk_activation *to) {
     int64_t width = from->stride;
     for (int64_t s = 0; s < run->n; s++)
         memcpy(to->data + s * to->stride, from->data + (run->first + s) * width,
@@ -37,23 +38,23 @@ static rk_status look_up_block(void *context, const rk_run *run) {
         rk_activation to = {rk_run_data(run, at->input) + at->first,
                             rk_graph_shape(model->graph, at->input).cols, NULL};
         if (run->training && model->activations[f].data)
-            copy_block(&model->activations[f], run, &to);
+            copy_early_lookups_of_block(&model->activations[f], run, &to);
         else
             r->store->ops->lookup(r->store, run->training, f, run->first, run->first + run->n, &to);
     }
-    rk_model_read_lengths(context, run);
+    rk_model_fill_lengths(context, run);
     rk_trace_end(begin, "lookup");
     return RK_OK;
 }
 
-static rk_status read_lengths(void *context, const rk_run *run) {
-    rk_model_read_lengths(context, run);
+static rk_status fill_lengths_of_block(void *context, const rk_run *run) {
+    rk_model_fill_lengths(context, run);
     return RK_OK;
 }
 
 /* The embeddings' gradients, which stand side by side in a block, to where each feature's are together;
  * checked while they are in the cache. */
-static rk_status scatter_gradients(void *context, const rk_run *run) {
+static rk_status scatter_gradients_by_feature(void *context, const rk_run *run) {
     rk_model_run *r = context;
     uint64_t begin = rk_trace_begin();
     for (int32_t f = 0; f < r->model->n_lookups; f++) {
@@ -72,19 +73,19 @@ static rk_status scatter_gradients(void *context, const rk_run *run) {
     return RK_OK;
 }
 
-static void update_piece(void *context, size_t piece) {
+static void update_row_piece(void *context, size_t piece) {
     rk_model_run *r = context;
     r->model->store->ops->update_piece(r->model->store, piece);
     atomic_fetch_add_explicit(&r->n_updated, 1, memory_order_relaxed);
 }
 
-static void bind_dense(rk_model *model, const rk_batch *batch) {
+static void bind_dense_input(rk_model *model, const rk_batch *batch) {
     if (model->n_dense) rk_graph_bind(model->graph, model->dense, (rk_real *)(size_t)batch->dense, NULL);
 }
 
 /* Where updates are late, all features, whose activations stand in the graph's inputs; else those that pay,
  * in the place of their gradients until their block takes them. */
-static void look_up_early(rk_model *model) {
+static void look_up_whole_batch_early(rk_model *model) {
     uint64_t begin = rk_trace_begin();
     if (!model->stale)
         memcpy(model->activations, model->gradients[model->now],
@@ -94,17 +95,17 @@ static void look_up_early(rk_model *model) {
 }
 
 /* Forward to backward. Where updates are late, beside the update of the batch before. */
-static rk_status compute_gradients(rk_model *model, rk_model_run *r, const rk_local_batch *batch,
-                                   double *loss) {
+static rk_status run_forward_and_backward(rk_model *model, rk_model_run *r, const rk_local_batch *batch,
+                                          double *loss) {
     rk_store *store = model->store;
     int64_t n = batch->batch.n;
     RK_TRY(store->ops->wait(store));
-    bind_dense(model, &batch->batch);
-    look_up_early(model);
+    bind_dense_input(model, &batch->batch);
+    look_up_whole_batch_early(model);
     rk_graph_hooks hooks = {.context = r,
-                            .read = model->stale ? read_lengths : look_up_block,
-                            .take = scatter_gradients,
-                            .beside = update_piece,
+                            .read = model->stale ? fill_lengths_of_block : look_up_block,
+                            .take = scatter_gradients_by_feature,
+                            .beside = update_row_piece,
                             .n_beside = store->ops->n_pieces(store)};
     model->loss->hook(r, &hooks);
     model->reducer->ops->hook(model->reducer, batch, &hooks);
@@ -113,9 +114,9 @@ static rk_status compute_gradients(rk_model *model, rk_model_run *r, const rk_lo
     if (hooks.n_beside && atomic_load(&r->n_updated) == hooks.n_beside)
         store->ops->complete(store); /* not if the run failed before it began */
     RK_TRY(status);
-    rk_model_sum_blocks(model, n);
-    RK_TRY(rk_model_sum_micro_batches(model, &batch->batch, model->micro_batch_losses,
-                                      rk_graph_n_micro_batches(model->graph, n), loss));
+    rk_model_sum_losses_of_blocks(model, n);
+    RK_TRY(rk_model_sum_losses_of_micro_batches(model, &batch->batch, model->micro_batch_losses,
+                                                rk_graph_n_micro_batches(model->graph, n), loss));
     RK_FAIL_IF(atomic_load(&r->not_finite) && !store->ops->find_not_finite, RK_NOT_FINITE,
                "rank %d: the gradient of an embedding is not finite", model->ranks->rank);
     return RK_OK;
@@ -136,7 +137,7 @@ static rk_status cpu_engine_launch(rk_model *model, const rk_local_batch *batch)
                       .task_samples = batch->task_samples,
                       .pairs = &batch->pairs};
     double loss = NAN;
-    rk_status status = compute_gradients(model, &r, batch, &loss);
+    rk_status status = run_forward_and_backward(model, &r, batch, &loss);
     if (status != RK_OK && (status != RK_NOT_FINITE || late))
         return rk_model_restore_statistics(model, status);
     RK_TRY(model->reducer->ops->post(model->reducer, batch, status, loss));
@@ -146,7 +147,7 @@ static rk_status cpu_engine_launch(rk_model *model, const rk_local_batch *batch)
 }
 
 /* All rows or none, as all trainers have found; the reason stays. */
-static rk_status end_rows_update(rk_model *model, rk_status found) {
+static rk_status end_update_of_rows(rk_model *model, rk_status found) {
     char error[2048];
     if (found != RK_OK) rk_error_copy(error, sizeof error);
     rk_status status = model->store->ops->end(model->store, found == RK_OK);
@@ -163,8 +164,9 @@ static rk_status cpu_engine_finish(rk_model *model, const rk_local_batch *batch,
     rk_status status = model->reducer->ops->wait(model->reducer, late ? &gone : &batch->batch, &found);
     if (status != RK_OK && (late || status != RK_NOT_FINITE))
         return rk_model_restore_statistics(model, status);
-    if (!late) status = end_rows_update(model, status);
-    if (status != RK_OK) return rk_model_skip_step(model, rk_model_restore_statistics(model, status), loss);
+    if (!late) status = end_update_of_rows(model, status);
+    if (status != RK_OK)
+        return rk_model_skip_non_finite_step(model, rk_model_restore_statistics(model, status), loss);
     uint64_t begin = rk_trace_begin();
     rk_dense_optimizer_apply(model->optimizer);
     rk_trace_end(begin, "update dense");
@@ -178,7 +180,7 @@ static void cpu_engine_cancel(rk_model *model) {
     (void)model; /* a batch is launched as soon as it may be */
 }
 
-static rk_status copy_output(void *context, const rk_run *run) {
+static rk_status copy_output_of_block(void *context, const rk_run *run) {
     const forward_run *f = context;
     int64_t width = f->output->width;
     memcpy(f->out + run->first * width, rk_run_data(run, f->output->value),
@@ -210,7 +212,7 @@ static rk_status cpu_engine_forward(rk_inference *i, const rk_output *output, fl
                      .out = out};
     rk_graph_hooks hooks = {.context = &f,
                             .read = look_up_block,
-                            .loss = output->value < 0 ? predict_block : copy_output,
+                            .loss = output->value < 0 ? predict_block : copy_output_of_block,
                             .n_rest = output->of_items ? batch->n : 0,
                             .has_context = i->context != NULL};
     store->ops->set_cancel_flag(store, i->cancel);
@@ -219,7 +221,7 @@ static rk_status cpu_engine_forward(rk_inference *i, const rk_output *output, fl
     RK_TRY(store->ops->begin(store, batch->n, i->batch.ids, false));
     rk_trace_end(began, "dedup");
     RK_TRY(store->ops->wait(store));
-    if (i->own) bind_dense(i->own, batch);
+    if (i->own) bind_dense_input(i->own, batch);
     RK_TRY(i->own ? rk_graph_forward(i->own->graph, batch->n, false, i->own->step, &hooks)
                   : rk_graph_inference_run(i->graph, batch->n, &hooks, i->cancel));
     return store->ops->end(store, false);
@@ -257,7 +259,7 @@ static rk_status allocate_reals(rk_model *model, int number, int64_t reals, rk_r
     return RK_OK;
 }
 
-static rk_status reserve_gradients(rk_model *model, const rk_collection_config *collection, int set) {
+static rk_status allocate_gradients(rk_model *model, const rk_collection_config *collection, int set) {
     int64_t width = 0;
     rk_real *at;
     for (int32_t f = 0; f < model->n_lookups; f++) width += rk_collection_config_feature_width(collection, f);
@@ -273,7 +275,7 @@ static rk_status reserve_gradients(rk_model *model, const rk_collection_config *
 }
 
 /* Stale updates run beside the blocks, so lookups may not: the whole batch is looked up first. */
-static rk_status reserve_activations(rk_model *model) {
+static rk_status allocate_activations(rk_model *model) {
     const rk_value inputs[] = {model->vectors, model->linear};
     for (int i = 0; i < 2; i++) {
         rk_value input = inputs[i];
@@ -290,13 +292,13 @@ static rk_status reserve_activations(rk_model *model) {
     return RK_OK;
 }
 
-rk_status rk_cpu_engine_reserve(rk_model *model, const rk_model_options *options,
-                                const rk_collection_config *collection) {
+rk_status rk_cpu_engine_create(rk_model *model, const rk_model_options *options,
+                               const rk_collection_config *collection) {
     model->queue.depth = model->reducer->depth;
     if (!options->training) return RK_OK;
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof *model->activations, &model->activations));
-    RK_TRY(reserve_gradients(model, collection, 0));
+    RK_TRY(allocate_gradients(model, collection, 0));
     if (!model->stale) return RK_OK;
-    RK_TRY(reserve_gradients(model, collection, 1));
-    return reserve_activations(model);
+    RK_TRY(allocate_gradients(model, collection, 1));
+    return allocate_activations(model);
 }

@@ -33,7 +33,7 @@ typedef struct rk_engine_ops {
 
 extern const rk_engine_ops rk_cpu_engine;
 /* Allocates its memory, after the graph, the store and the reducer were created. */
-rk_status rk_cpu_engine_reserve(rk_model *model, const rk_model_options *options,
-                                const rk_collection_config *collection);
+rk_status rk_cpu_engine_create(rk_model *model, const rk_model_options *options,
+                               const rk_collection_config *collection);
 
 #endif

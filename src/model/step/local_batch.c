@@ -46,7 +46,7 @@ rk_status rk_model_check_batch(const rk_model *model, const rk_rank_batch *rank_
     RK_FAIL_IF(rank_batch->total > model->max_batch, RK_INVALID_ARGUMENT,
                "the batch has %lld samples, but the model was created for up to %lld",
                (long long)rank_batch->total, (long long)model->max_batch);
-    bool pairs = rk_model_learns_pairs(model);
+    bool pairs = rk_model_is_two_tower(model);
     RK_FAIL_IF(!batch->labels && !pairs, RK_INVALID_ARGUMENT, "training needs labels");
     RK_FAIL_IF(batch->n_tasks != model->n_tasks && !pairs, RK_INVALID_ARGUMENT,
                "the batch has %d labels a sample, but the model has %d tasks", batch->n_tasks,
@@ -58,8 +58,8 @@ rk_status rk_model_check_batch(const rk_model *model, const rk_rank_batch *rank_
 }
 
 /* The feature's samples, in the local batch's memory if it is a copy. */
-static rk_status set_feature_ids(rk_local_batch *local_batch, int32_t f, const rk_ids *from, int64_t first,
-                                 int64_t n) {
+static rk_status set_ids_of_local_samples(rk_local_batch *local_batch, int32_t f, const rk_ids *from,
+                                          int64_t first, int64_t n) {
     rk_id_list *list = &local_batch->lists[f];
     if (!local_batch->copies) return rk_id_list_slice(list, from, first, n, &local_batch->features[f]);
     rk_id_list_truncate(list, 0);
@@ -69,7 +69,7 @@ static rk_status set_feature_ids(rk_local_batch *local_batch, int32_t f, const r
 }
 
 /* *values [n] become the local batch's own if it is a copy; NULL stays. */
-static rk_status set_values(rk_local_batch *local_batch, int i, int64_t n, const float **values) {
+static rk_status set_column_values(rk_local_batch *local_batch, int i, int64_t n, const float **values) {
     struct rk_local_batch_column *column = &local_batch->columns[i];
     if (!local_batch->copies || !*values) return RK_OK;
     RK_TRY(rk_reserve(&column->values, &column->capacity, (size_t)n + 1, sizeof *column->values));
@@ -89,10 +89,10 @@ rk_status rk_local_batch_fill(const rk_model *model, const rk_rank_batch *rank_b
     mine.groups = NULL;
     if (!labelled) mine.labels = mine.sample_weights = NULL;
     for (int32_t f = 0; f < model->n_batch_features; f++)
-        RK_TRY(set_feature_ids(local_batch, f, &batch->features[f], first, n));
-    RK_TRY(set_values(local_batch, 0, n * mine.n_dense, &mine.dense));
-    RK_TRY(set_values(local_batch, 1, n * mine.n_tasks, &mine.labels));
-    RK_TRY(set_values(local_batch, 2, n, &mine.sample_weights));
+        RK_TRY(set_ids_of_local_samples(local_batch, f, &batch->features[f], first, n));
+    RK_TRY(set_column_values(local_batch, 0, n * mine.n_dense, &mine.dense));
+    RK_TRY(set_column_values(local_batch, 1, n * mine.n_tasks, &mine.labels));
+    RK_TRY(set_column_values(local_batch, 2, n, &mine.sample_weights));
     mine.features = local_batch->features;
     local_batch->batch = mine;
     local_batch->total = rank_batch->total;
@@ -104,7 +104,8 @@ rk_status rk_local_batch_fill(const rk_model *model, const rk_rank_batch *rank_b
 
 /* As the lookup has it: negative ids that are no keys are dropped, the rest is cut to the feature's length.
  */
-void rk_model_write_lengths(const rk_model *model, const rk_ids *of, int64_t first, int64_t n, rk_real *out) {
+void rk_model_compute_lengths(const rk_model *model, const rk_ids *of, int64_t first, int64_t n,
+                              rk_real *out) {
     int32_t width = model->lengths >= 0 ? rk_graph_shape(model->graph, model->lengths).cols : 0;
     for (int32_t f = 0; f < model->n_lookups && width; f++) {
         const rk_model_lookup *at = &model->lookups[f];
@@ -120,7 +121,7 @@ void rk_model_write_lengths(const rk_model *model, const rk_ids *of, int64_t fir
     }
 }
 
-void rk_model_read_lengths(const rk_model_run *r, const rk_run *run) {
+void rk_model_fill_lengths(const rk_model_run *r, const rk_run *run) {
     if (r->model->lengths >= 0)
-        rk_model_write_lengths(r->model, r->ids, run->first, run->n, rk_run_data(run, r->model->lengths));
+        rk_model_compute_lengths(r->model, r->ids, run->first, run->n, rk_run_data(run, r->model->lengths));
 }

@@ -18,7 +18,7 @@ void rk_inference_release(rk_inference *i) {
     rk_local_batch_release(i->model, &i->batch);
 }
 
-rk_status rk_model_check_drained(const rk_model *model) {
+rk_status rk_model_check_no_batch_in_flight(const rk_model *model) {
     RK_FAIL_IF(model->queue.n_finished < model->queue.n_begun, RK_INVALID_ARGUMENT,
                "a batch is still in flight: drain the model first");
     return RK_OK;
@@ -26,11 +26,11 @@ rk_status rk_model_check_drained(const rk_model *model) {
 
 /* Samples of a batch, or of a piece of it, to what `output` says: each trainer does its own, and all get all.
  * out [rank_batch->total, width]. */
-static rk_status forward_rank_batch(rk_inference *i, const rk_rank_batch *rank_batch, const rk_output *output,
-                                    float *out) {
+static rk_status forward_local_and_all_gather(rk_inference *i, const rk_rank_batch *rank_batch,
+                                              const rk_output *output, float *out) {
     const rk_model *model = i->model;
     int64_t begin, end;
-    rk_ranks_span(model->ranks, rank_batch->total, &begin, &end);
+    rk_ranks_local_samples(model->ranks, rank_batch->total, &begin, &end);
     float *mine = out + begin * output->width;
     RK_TRY(rk_local_batch_fill(model, rank_batch, begin, end - begin, false, &i->batch));
     RK_TRY(model->engine->forward(i, output, mine));
@@ -38,14 +38,14 @@ static rk_status forward_rank_batch(rk_inference *i, const rk_rank_batch *rank_b
 }
 
 /* Longer batches go through in pieces. */
-static rk_status forward_pieces(rk_inference *i, const rk_rank_batch *rank_batch, const rk_output *output,
-                                float *out) {
+static rk_status forward_in_pieces(rk_inference *i, const rk_rank_batch *rank_batch, const rk_output *output,
+                                   float *out) {
     int64_t most = i->model->max_batch;
     for (int64_t first = 0; first < rank_batch->total; first += most) {
         int64_t n = rank_batch->total - first < most ? rank_batch->total - first : most;
         rk_rank_batch piece;
         RK_TRY(i->model->loss->piece(i->model, rank_batch, first, n, &i->extended, &piece));
-        rk_status status = forward_rank_batch(i, &piece, output, out + first * output->width);
+        rk_status status = forward_local_and_all_gather(i, &piece, output, out + first * output->width);
         if (status != RK_OK && first)
             return rk_error_context(status, "samples from %lld on", (long long)first);
         RK_TRY(status);
@@ -61,12 +61,12 @@ rk_status rk_inference_predict(rk_inference *i, const rk_rank_batch *rank_batch,
     RK_FAIL_IF(model->loss->extends && model->ranks->is_distributed, RK_UNSUPPORTED,
                "predictions of a two_tower are not supported over several ranks\nhint: start one process, "
                "without mpirun");
-    RK_TRY(rk_model_check_drained(model));
-    return forward_pieces(i, rank_batch, &output, predictions);
+    RK_TRY(rk_model_check_no_batch_in_flight(model));
+    return forward_in_pieces(i, rank_batch, &output, predictions);
 }
 
 rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predictions) {
-    rk_rank_batch whole = rk_rank_batch_whole(batch);
+    rk_rank_batch whole = rk_rank_batch_from_batch(batch);
     return rk_model_predict_rank_batch(model, &whole, predictions);
 }
 
@@ -90,31 +90,31 @@ static rk_output find_vector_output(const rk_model *model, const char *name) {
 rk_status rk_inference_user_vectors(rk_inference *i, const rk_batch *batch, const atomic_bool *cancel,
                                     rk_real *out) {
     const rk_model *model = i->model;
-    rk_rank_batch whole = rk_rank_batch_whole(batch);
-    RK_FAIL_IF(!rk_model_learns_pairs(model), RK_INVALID_ARGUMENT, "only a two_tower has vectors of users");
+    rk_rank_batch whole = rk_rank_batch_from_batch(batch);
+    RK_FAIL_IF(!rk_model_is_two_tower(model), RK_INVALID_ARGUMENT, "only a two_tower has vectors of users");
     RK_TRY(rk_model_check_batch(model, &whole, false));
-    RK_TRY(rk_model_check_drained(model));
+    RK_TRY(rk_model_check_no_batch_in_flight(model));
     rk_output output = find_vector_output(model, "user_vector");
     i->cancel = cancel;
-    return forward_pieces(i, &whole, &output, out);
+    return forward_in_pieces(i, &whole, &output, out);
 }
 
 rk_status rk_inference_item_vectors(rk_inference *i, int64_t first, int64_t n, const atomic_bool *cancel,
                                     rk_real *out) {
     const rk_model *model = i->model;
-    RK_FAIL_IF(!rk_model_learns_pairs(model), RK_INVALID_ARGUMENT, "only a two_tower has vectors of items");
-    RK_TRY(rk_model_check_drained(model));
+    RK_FAIL_IF(!rk_model_is_two_tower(model), RK_INVALID_ARGUMENT, "only a two_tower has vectors of items");
+    RK_TRY(rk_model_check_no_batch_in_flight(model));
     rk_output output = find_vector_output(model, "item_vector");
     output.of_items = true;
     i->cancel = cancel;
     int64_t most = model->max_batch;
     for (int64_t done = 0; done < n; done += most) {
         int64_t begin, end, some = n - done < most ? n - done : most;
-        rk_ranks_span(model->ranks, some, &begin, &end);
+        rk_ranks_local_samples(model->ranks, some, &begin, &end);
         rk_rank_batch piece = {.total = some, .base = begin};
         RK_TRY(rk_retrieval_make_item_batch(model, first + done + begin, end - begin, &i->extended,
                                             &piece.batch));
-        RK_TRY(forward_rank_batch(i, &piece, &output, out + done * output.width));
+        RK_TRY(forward_local_and_all_gather(i, &piece, &output, out + done * output.width));
     }
     return RK_OK;
 }

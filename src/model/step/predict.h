@@ -34,6 +34,6 @@ void rk_inference_release(rk_inference *inference);
  * piece. */
 rk_status rk_inference_predict(rk_inference *inference, const rk_rank_batch *rank_batch, float *predictions);
 /* No batch is under way. */
-rk_status rk_model_check_drained(const rk_model *model);
+rk_status rk_model_check_no_batch_in_flight(const rk_model *model);
 
 #endif

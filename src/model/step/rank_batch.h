@@ -10,7 +10,7 @@ typedef struct rk_rank_batch {
     const double *task_samples; /* [n_tasks]: the weight of the whole batch's samples that take part in each
                                    task (rk_loss_total_weight); NULL if the whole batch is here */
 } rk_rank_batch;
-static inline rk_rank_batch rk_rank_batch_whole(const rk_batch *batch) {
+static inline rk_rank_batch rk_rank_batch_from_batch(const rk_batch *batch) {
     return (rk_rank_batch){*batch, batch->n, 0, NULL};
 }
 

@@ -38,6 +38,6 @@ rk_status rk_reducer_self_create(rk_model *model, rk_reducer **out);
 rk_status rk_reducer_ranks_create(rk_model *model, int64_t depth, bool narrow, rk_reducer **out);
 
 /* Whether the gradients in the graph's place are finite; the error names step and parameter. */
-rk_status rk_reducer_check(const rk_reducer *reducer);
+rk_status rk_reducer_check_dense_gradients(const rk_reducer *reducer);
 
 #endif

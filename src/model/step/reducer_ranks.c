@@ -45,7 +45,7 @@ static reduction *reduction_at(const reducer_ranks *r, int64_t number) {
 }
 
 /* Gradients from `first` on are complete: starts their buckets' all_reduces, while backward continues. */
-static rk_status begin_buckets(reducer_ranks *r, int64_t first) {
+static rk_status begin_bucket_all_reduces(reducer_ranks *r, int64_t first) {
     rk_model *model = r->reducer.model;
     reduction *at = reduction_at(r, r->n_posted);
     rk_status (*begin)(rk_comm *, rk_channel, float *, size_t, rk_all_reduce **) =
@@ -70,8 +70,8 @@ static reducer_ranks *reducer_of_run(void *context) {
     return (reducer_ranks *)((const rk_model_run *)context)->model->reducer;
 }
 
-static rk_status on_gradients_ready(void *context, int64_t first) {
-    return begin_buckets(reducer_of_run(context), first);
+static rk_status begin_ready_buckets(void *context, int64_t first) {
+    return begin_bucket_all_reduces(reducer_of_run(context), first);
 }
 
 static rk_status all_reduce_now(void *context, rk_real *values, size_t n) {
@@ -82,7 +82,7 @@ static void ranks_hook_gradients(rk_reducer *reducer, const rk_local_batch *loca
                                  rk_graph_hooks *hooks) {
     hooks->batch = local_batch->total;
     hooks->sum = all_reduce_now;
-    hooks->ready = ((reducer_ranks *)reducer)->progress_thread.runs ? on_gradients_ready : NULL;
+    hooks->ready = ((reducer_ranks *)reducer)->progress_thread.runs ? begin_ready_buckets : NULL;
 }
 
 static rk_status ranks_post_status(rk_reducer *reducer, const rk_local_batch *local_batch, rk_status found,
@@ -104,19 +104,19 @@ static rk_status ranks_post_status(rk_reducer *reducer, const rk_local_batch *lo
         ranks->messages[t] = (rk_message){at->mine, sizeof *at->mine + loss_bytes};
     RK_TRY(
         rk_all_to_all_begin(ranks->trainers, RK_CHANNEL_VALUES, ranks->messages, NULL, NULL, &at->statuses));
-    RK_TRY(begin_buckets(r, 0));
+    RK_TRY(begin_bucket_all_reduces(r, 0));
     r->n_posted++;
     return RK_OK;
 }
 
 /* Trainer t's status, and its losses behind the n that are there. */
-static rk_status receive_status_of(const rk_model *model, const reduction *at, int32_t t, double *losses,
-                                   size_t *n) {
+static rk_status receive_status_of_trainer(const rk_model *model, const reduction *at, int32_t t,
+                                           double *losses, size_t *n) {
     const step_status *theirs;
     size_t loss_bytes, n_tasks = (size_t)model->n_tasks,
                        most = (size_t)rk_ranks_n_micro_batches(model->ranks, t) * n_tasks * sizeof *losses;
     RK_TRY(rk_all_to_all_split_message(at->statuses, t, sizeof *theirs, &theirs, &loss_bytes));
-    rk_ranks_receive(model->ranks, theirs->stop, theirs->bytes_sent);
+    rk_ranks_add_received_status(model->ranks, theirs->stop, theirs->bytes_sent);
     if (theirs->status != RK_OK)
         return rk_error((rk_status)theirs->status, "%.*s", (int)sizeof theirs->error, theirs->error);
     RK_FAIL_IF(loss_bytes > most, RK_INTERNAL, "rank %d sent the losses of more micro-batches than it has",
@@ -134,9 +134,10 @@ static rk_status receive_statuses(const rk_model *model, const reduction *at, co
     RK_AUTOFREE double *losses = NULL;
     RK_TRY(rk_all_to_all_wait(at->statuses));
     RK_TRY(rk_alloc((size_t)(ranks->n_micro_batches * model->n_tasks), sizeof *losses, &losses));
-    rk_ranks_begin_receiving(ranks);
-    for (int32_t t = 0; t < ranks->roles.n_trainers; t++) RK_TRY(receive_status_of(model, at, t, losses, &n));
-    return rk_model_sum_micro_batches(model, batch, losses, n, loss);
+    rk_ranks_clear_received_status(ranks);
+    for (int32_t t = 0; t < ranks->roles.n_trainers; t++)
+        RK_TRY(receive_status_of_trainer(model, at, t, losses, &n));
+    return rk_model_sum_losses_of_micro_batches(model, batch, losses, n, loss);
 }
 
 static rk_status wait_all_reduces(reduction *at) {
@@ -164,12 +165,12 @@ static rk_status ranks_wait_status(rk_reducer *reducer, const rk_batch *batch, d
     if (status == RK_NOT_FINITE) status = rk_error_context(status, "step %lld", (long long)model->step);
     if (status == RK_OK) status = summed;
     if (status == RK_OK && at->values != gradients) memcpy(gradients, at->values, n * sizeof *gradients);
-    if (status == RK_OK) status = rk_reducer_check(reducer);
+    if (status == RK_OK) status = rk_reducer_check_dense_gradients(reducer);
     rk_trace_end(begin, "sum gradients of ranks");
     return status;
 }
 
-static void free_reducer(rk_reducer *reducer) {
+static void free_reducer_ranks(rk_reducer *reducer) {
     reducer_ranks *r = (reducer_ranks *)reducer;
     rk_progress_thread_release(&r->progress_thread);
     for (size_t i = 0; i < r->n_reductions; i++) {
@@ -182,12 +183,14 @@ static void free_reducer(rk_reducer *reducer) {
     RK_FREE_ALL(r->reductions, r);
 }
 
-static const rk_reducer_ops ranks_ops = {
-    .free = free_reducer, .hook = ranks_hook_gradients, .post = ranks_post_status, .wait = ranks_wait_status};
+static const rk_reducer_ops ranks_ops = {.free = free_reducer_ranks,
+                                         .hook = ranks_hook_gradients,
+                                         .post = ranks_post_status,
+                                         .wait = ranks_wait_status};
 
 /* All reductions together have no more buckets than a channel takes. A single bucket could start only after
  * backward. */
-static rk_status split_buckets(reducer_ranks *r, size_t n) {
+static rk_status split_gradients_into_buckets(reducer_ranks *r, size_t n) {
     const rk_ranks *ranks = r->reducer.model->ranks;
     size_t n_reductions = (size_t)r->reducer.depth + 1,
            most = MAX_BUCKETS / n_reductions ? MAX_BUCKETS / n_reductions : 1;
@@ -197,13 +200,13 @@ static rk_status split_buckets(reducer_ranks *r, size_t n) {
                : RK_OK;
 }
 
-static rk_status init_reducer(reducer_ranks *r) {
+static rk_status init_reducer_ranks(reducer_ranks *r) {
     const rk_model *model = r->reducer.model;
     const rk_ranks *ranks = model->ranks;
     size_t n,
         loss_bytes = (size_t)(rk_ranks_n_micro_batches(ranks, ranks->rank) * model->n_tasks) * sizeof(double);
     float *gradients = rk_graph_gradients(model->graph, &n);
-    RK_TRY(split_buckets(r, n));
+    RK_TRY(split_gradients_into_buckets(r, n));
     RK_TRY(rk_alloc((size_t)r->reducer.depth + 1, sizeof *r->reductions, &r->reductions));
     r->n_reductions = (size_t)r->reducer.depth + 1;
     for (size_t i = 0; i < r->n_reductions; i++) {
@@ -221,5 +224,5 @@ rk_status rk_reducer_ranks_create(rk_model *model, int64_t depth, bool narrow, r
     r->reducer = (rk_reducer){.ops = &ranks_ops, .model = model, .depth = depth};
     r->narrow = narrow;
     *out = &r->reducer; /* the model's, whatever happens */
-    return init_reducer(r);
+    return init_reducer_ranks(r);
 }

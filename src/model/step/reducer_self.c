@@ -26,15 +26,17 @@ static rk_status self_wait_status(rk_reducer *reducer, const rk_batch *batch, do
     (void)batch;
     if (r->found != RK_OK) return r->found; /* rk_last_error says why */
     *loss = r->loss;
-    return rk_reducer_check(reducer);
+    return rk_reducer_check_dense_gradients(reducer);
 }
 
-static void free_reducer(rk_reducer *reducer) {
+static void free_reducer_self(rk_reducer *reducer) {
     rk_free(reducer);
 }
 
-static const rk_reducer_ops self_ops = {
-    .free = free_reducer, .hook = self_hook_gradients, .post = self_post_status, .wait = self_wait_status};
+static const rk_reducer_ops self_ops = {.free = free_reducer_self,
+                                        .hook = self_hook_gradients,
+                                        .post = self_post_status,
+                                        .wait = self_wait_status};
 
 rk_status rk_reducer_self_create(rk_model *model, rk_reducer **out) {
     reducer_self *r;
@@ -44,17 +46,17 @@ rk_status rk_reducer_self_create(rk_model *model, rk_reducer **out) {
     return RK_OK;
 }
 
-static void free_none(rk_reducer *reducer) {
+static void free_reducer_none(rk_reducer *reducer) {
     (void)reducer;
 }
 
 rk_reducer *rk_reducer_none(void) {
-    static const rk_reducer_ops ops = {.free = free_none};
+    static const rk_reducer_ops ops = {.free = free_reducer_none};
     static rk_reducer none = {.ops = &ops};
     return &none;
 }
 
-rk_status rk_reducer_check(const rk_reducer *reducer) {
+rk_status rk_reducer_check_dense_gradients(const rk_reducer *reducer) {
     const rk_model *model = reducer->model;
     rk_status status = rk_dense_optimizer_check(model->optimizer);
     return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;

@@ -9,18 +9,18 @@
 #include "model/step/ranks.h"
 #include "model/step/reducer.h"
 
-static rk_local_batch *queue_slot(rk_model *model, int64_t number) {
+static rk_local_batch *queue_slot_of_batch(rk_model *model, int64_t number) {
     return &model->queue.slots[(size_t)number % model->queue.n_slots];
 }
 
-static rk_status finish_oldest(rk_model *model, double *loss) {
-    return model->engine->finish(model, queue_slot(model, model->queue.n_finished++), loss);
+static rk_status finish_oldest_batch(rk_model *model, double *loss) {
+    return model->engine->finish(model, queue_slot_of_batch(model, model->queue.n_finished++), loss);
 }
 
 /* A batch that fails is gone. */
-static rk_status launch_oldest(rk_model *model) {
+static rk_status launch_oldest_batch(rk_model *model) {
     rk_model_queue *q = &model->queue;
-    rk_status status = model->engine->launch(model, queue_slot(model, q->n_launched));
+    rk_status status = model->engine->launch(model, queue_slot_of_batch(model, q->n_launched));
     if (status != RK_OK) q->n_finished++;
     q->n_launched++;
     return status;
@@ -30,20 +30,20 @@ static rk_status launch_oldest(rk_model *model) {
 static rk_status advance_queue(rk_model *model, double *loss) {
     rk_model_queue *q = &model->queue;
     if (q->exclusive && q->n_finished < q->n_launched) {
-        rk_status status = finish_oldest(model, loss);
+        rk_status status = finish_oldest_batch(model, loss);
         if (status != RK_OK) {
             model->engine->cancel(model);
             q->n_begun--;
             return status;
         }
     }
-    RK_TRY(launch_oldest(model));
-    return q->n_launched - q->n_finished > q->depth ? finish_oldest(model, loss) : RK_OK;
+    RK_TRY(launch_oldest_batch(model));
+    return q->n_launched - q->n_finished > q->depth ? finish_oldest_batch(model, loss) : RK_OK;
 }
 
-static rk_status begin_batch(rk_model *model, const rk_rank_batch *rank_batch) {
+static rk_status begin_queued_batch(rk_model *model, const rk_rank_batch *rank_batch) {
     rk_model_queue *q = &model->queue;
-    rk_local_batch *batch = queue_slot(model, q->n_begun);
+    rk_local_batch *batch = queue_slot_of_batch(model, q->n_begun);
     uint64_t began = rk_trace_begin();
     RK_TRY(model->loss->fill(model, rank_batch, model->step + q->n_begun - q->n_finished, batch));
     RK_TRY(model->engine->begin(model, batch));
@@ -52,12 +52,12 @@ static rk_status begin_batch(rk_model *model, const rk_rank_batch *rank_batch) {
     return RK_OK;
 }
 
-void rk_model_expect(rk_model *model, const rk_batch *next) {
+void rk_model_set_next_batch(rk_model *model, const rk_batch *next) {
     model->queue.next = next;
 }
 
 /* A lookup of what is no feature of the data, as a history is, waits for its batch. */
-static void prefetch_rows(rk_model *model) {
+static void prefetch_rows_of_next_batch(rk_model *model) {
     rk_model_queue *q = &model->queue;
     const rk_batch *next = q->next;
     if (!next || next->n_features != model->n_features) return;
@@ -69,7 +69,7 @@ static void prefetch_rows(rk_model *model) {
 }
 
 rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss) {
-    rk_rank_batch whole = rk_rank_batch_whole(batch);
+    rk_rank_batch whole = rk_rank_batch_from_batch(batch);
     return rk_model_train_rank_batch(model, &whole, loss);
 }
 
@@ -79,8 +79,8 @@ rk_status rk_model_train_rank_batch(rk_model *model, const rk_rank_batch *rank_b
     RK_FAIL_IF(!model->optimizer, RK_INVALID_ARGUMENT,
                "the model was built for prediction, not for training");
     rk_status status = rk_model_check_batch(model, rank_batch, true);
-    if (status == RK_OK) status = begin_batch(model, rank_batch);
-    if (status == RK_OK) prefetch_rows(model);
+    if (status == RK_OK) status = begin_queued_batch(model, rank_batch);
+    if (status == RK_OK) prefetch_rows_of_next_batch(model);
     model->queue.next = NULL;
     RK_TRY(status);
     if (q->n_begun - q->n_launched >= (int64_t)q->n_slots) RK_TRY(advance_queue(model, &found));
@@ -88,13 +88,13 @@ rk_status rk_model_train_rank_batch(rk_model *model, const rk_rank_batch *rank_b
     return RK_OK;
 }
 
-rk_status rk_model_drain(rk_model *model, double *loss, bool *left) {
+rk_status rk_model_finish_oldest_batch(rk_model *model, double *loss, bool *left) {
     const rk_model_queue *q = &model->queue;
     double found = NAN;
     bool begun = q->n_launched < q->n_begun;
     *left = begun || q->n_finished < q->n_launched;
     if (begun) RK_TRY(advance_queue(model, &found));
-    if (!begun && *left) RK_TRY(finish_oldest(model, &found));
+    if (!begun && *left) RK_TRY(finish_oldest_batch(model, &found));
     if (*left) *loss = found;
     return RK_OK;
 }

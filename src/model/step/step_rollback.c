@@ -17,7 +17,7 @@ rk_status rk_model_restore_statistics(rk_model *model, rk_status status) {
     return status;
 }
 
-rk_status rk_model_skip_step(rk_model *model, rk_status status, double *loss) {
+rk_status rk_model_skip_non_finite_step(rk_model *model, rk_status status, double *loss) {
     if (status != RK_NOT_FINITE || !model->skip_not_finite) return status;
     model->n_not_finite++;
     if ((model->n_not_finite & (model->n_not_finite - 1)) == 0) /* the 1st, 2nd, 4th, ... */

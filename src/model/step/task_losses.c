@@ -9,7 +9,7 @@ double rk_model_task_weight(const rk_model_task *task, int64_t step) {
     return task->weight * pow(1 - task->weight_decay_rate, (double)step);
 }
 
-void rk_model_count_samples(const rk_model *model, const rk_rank_batch *rank_batch, double *weights) {
+void rk_model_sum_sample_weights(const rk_model *model, const rk_rank_batch *rank_batch, double *weights) {
     const rk_batch *batch = &rank_batch->batch;
     for (int32_t t = 0; t < model->n_tasks; t++)
         weights[t] =
@@ -22,12 +22,12 @@ void rk_model_count_samples(const rk_model *model, const rk_rank_batch *rank_bat
 /* Uncertainty weighting (Kendall et al. 2018), s = log of the task's variance: a sample's loss l becomes
  * exp(-s) l + s/2, and exp(-s) l / 2 + s/2 for squares. What a block has of s/2 is by its part of the task's
  * samples; the gradient to s stands in the block's first sample. */
-static double precision_of_task(const rk_model_task *task, double log_variance) {
+static double uncertainty_weight_of_task(const rk_model_task *task, double log_variance) {
     return exp(-log_variance) * (task->loss == RK_LOSS_MSE ? 0.5 : 1);
 }
 
-static void add_log_variance(const rk_loss_args *args, double log_variance, double whole, double *loss,
-                             rk_real *gradient) {
+static void add_uncertainty_penalty(const rk_loss_args *args, double log_variance, double whole, double *loss,
+                                    rk_real *gradient) {
     double share = rk_loss_total_weight(args->n, args->weights,
                                         args->optional ? args->labels + args->task : NULL, args->n_tasks) /
                    whole;
@@ -36,7 +36,7 @@ static void add_log_variance(const rk_loss_args *args, double log_variance, doub
 }
 
 /* A block's part of each task's loss, in model->losses, and the gradients of the graph's outputs. */
-static rk_status block_losses(void *context, const rk_run *run) {
+static rk_status compute_losses_of_block(void *context, const rk_run *run) {
     const rk_model_run *r = context;
     const rk_model *model = r->model;
     double *losses = model->losses + rk_graph_block_number(run) * (size_t)model->n_tasks;
@@ -59,37 +59,39 @@ static rk_status block_losses(void *context, const rk_run *run) {
             .optional = task->optional,
             .smoothing = task->smoothing,
             .scale = whole > 0
-                         ? weight * (learned ? precision_of_task(task, (double)log_variances[t]) : 1) / whole
+                         ? weight *
+                               (learned ? uncertainty_weight_of_task(task, (double)log_variances[t]) : 1) /
+                               whole
                          : 0,
             .gradient = rk_run_gradient(run, model->logits),
         };
         rk_loss_compute(&args, &losses[t]);
-        if (learned) add_log_variance(&args, (double)log_variances[t], whole, &losses[t], &slopes[t]);
+        if (learned) add_uncertainty_penalty(&args, (double)log_variances[t], whole, &losses[t], &slopes[t]);
     }
     return RK_OK;
 }
 
 /* The samples of this rank. */
-static rk_status fill_local_batch(rk_model *model, const rk_rank_batch *rank_batch, int64_t step,
-                                  rk_local_batch *batch) {
+static rk_status fill_local_samples(rk_model *model, const rk_rank_batch *rank_batch, int64_t step,
+                                    rk_local_batch *batch) {
     (void)step;
     int64_t begin, end;
-    rk_ranks_span(model->ranks, rank_batch->total, &begin, &end);
+    rk_ranks_local_samples(model->ranks, rank_batch->total, &begin, &end);
     RK_TRY(rk_local_batch_fill(model, rank_batch, begin, end - begin, true, batch));
-    rk_model_count_samples(model, rank_batch, batch->task_samples);
+    rk_model_sum_sample_weights(model, rank_batch, batch->task_samples);
     return RK_OK;
 }
 
 static void hook_task_losses(const rk_model_run *run, rk_graph_hooks *hooks) {
     (void)run;
-    hooks->loss = block_losses;
+    hooks->loss = compute_losses_of_block;
 }
 
-static const char *name_of_task(const rk_model *model, int32_t task) {
+static const char *task_loss_name(const rk_model *model, int32_t task) {
     return rk_loss_name(model->tasks[task].loss);
 }
 
-static uint64_t no_extra_bytes(const rk_model *model) {
+static uint64_t task_loss_extra_bytes(const rk_model *model) {
     (void)model;
     return 0;
 }
@@ -103,23 +105,23 @@ static rk_status create_task_losses(rk_model *model, const rk_model_options *opt
     return RK_OK;
 }
 
-static rk_status make_batch_piece(const rk_model *model, const rk_rank_batch *rank_batch, int64_t first,
-                                  int64_t n, rk_retrieval_batch *memory, rk_rank_batch *out) {
+static rk_status make_prediction_piece(const rk_model *model, const rk_rank_batch *rank_batch, int64_t first,
+                                       int64_t n, rk_retrieval_batch *memory, rk_rank_batch *out) {
     (void)model, (void)memory;
     *out = (rk_rank_batch){.batch = rank_batch->batch, .total = n, .base = rank_batch->base - first};
     return RK_OK;
 }
 
-const rk_loss_ops rk_task_losses = {.name = name_of_task,
-                                    .bytes = no_extra_bytes,
+const rk_loss_ops rk_task_losses = {.name = task_loss_name,
+                                    .bytes = task_loss_extra_bytes,
                                     .mark_outputs = mark_task_outputs,
                                     .create = create_task_losses,
-                                    .fill = fill_local_batch,
+                                    .fill = fill_local_samples,
                                     .hook = hook_task_losses,
-                                    .piece = make_batch_piece};
+                                    .piece = make_prediction_piece};
 
 /* Blocks are in the order of the samples, and micro-batches are whole numbers of them. */
-void rk_model_sum_blocks(const rk_model *model, int64_t n) {
+void rk_model_sum_losses_of_blocks(const rk_model *model, int64_t n) {
     size_t n_blocks = rk_graph_n_blocks(model->graph, n),
            a_micro_batch = rk_graph_blocks_of_micro_batch(model->graph), n_tasks = (size_t)model->n_tasks;
     for (size_t b = 0; b < n_blocks; b++)
@@ -135,7 +137,7 @@ static rk_status loss_not_finite_error(const rk_model *model, const rk_batch *ba
                                        double loss) {
     for (int64_t i = 0; i < batch->n; i++) {
         long long row = (long long)(batch->first_row + i);
-        for (int32_t t = 0; t < model->n_tasks && !rk_model_learns_pairs(model); t++) {
+        for (int32_t t = 0; t < model->n_tasks && !rk_model_is_two_tower(model); t++) {
             float label = batch->labels[i * model->n_tasks + t];
             if (model->tasks[t].optional && isnan(label)) continue;
             RK_FAIL_IF(!isfinite(label), RK_NOT_FINITE, "row %lld: label '%s' is %g", row,
@@ -157,8 +159,8 @@ static rk_status loss_not_finite_error(const rk_model *model, const rk_batch *ba
                          "a lower learning rate or gradient clipping may keep the model from diverging");
 }
 
-rk_status rk_model_sum_micro_batches(const rk_model *model, const rk_batch *batch, const double *losses,
-                                     size_t n, double *out) {
+rk_status rk_model_sum_losses_of_micro_batches(const rk_model *model, const rk_batch *batch,
+                                               const double *losses, size_t n, double *out) {
     double sum = 0;
     for (int32_t t = 0; t < model->n_tasks; t++) {
         double loss = 0;

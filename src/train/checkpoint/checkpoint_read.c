@@ -170,7 +170,7 @@ rk_status rk_checkpoint_read_keys(const char *path, rk_model *model) {
 }
 
 rk_status rk_checkpoint_read_model(const char *path, rk_model *model, rk_state_dict *state) {
-    if (rk_model_count_keys(model).n_tables) {
+    if (rk_model_key_counts(model).n_tables) {
         RK_TRY(rk_checkpoint_read_keys(path, model));
         rk_state_dict_release(state);
         RK_TRY(rk_model_state_dict(model, state));

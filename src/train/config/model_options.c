@@ -5,7 +5,7 @@
 #include "train/config/run_config.h"
 
 rk_status rk_config_pair_features(const rk_config *c, const rk_data_schema *schema, rk_pair_features *out) {
-    return rk_retrieval_pair(&c->model.retrieval, &c->yaml, schema, out);
+    return rk_retrieval_find_pair_features(&c->model.retrieval, &c->yaml, schema, out);
 }
 
 /* Of the rows of training data; the caller frees it. */

@@ -254,7 +254,7 @@ static rk_status resolve_config(rk_config *c) {
     RK_TRY(check_data_loaders(c));
     RK_TRY(check_device(c));
     RK_TRY(rk_data_section_check(&c->data, &c->yaml));
-    RK_TRY(rk_model_section_check(&c->model, &c->yaml));
+    RK_TRY(rk_model_section_check_keys(&c->model, &c->yaml));
     if (c->data.n_labels == 0 && !rk_config_has_pairs(c))
         return rk_error(RK_CONFIG, "%s: key 'data': a model needs one label or more",
                         rk_yaml_location_of(&c->yaml, c->data.line).text);

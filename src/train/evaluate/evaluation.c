@@ -107,7 +107,7 @@ static rk_status evaluate(rk_config *config, rk_model *model, rk_batch_source *s
                          RK_ARRAY((size_t)(e.n_tasks + 1) * RK_METRIC_COUNT, e.values)));
     for (int32_t t = 0; t < e.n_tasks; t++) {
         RK_GOTO(rk_metrics_create(is_binary_task(config, t), config->data.labels[t].optional, &metrics[t]));
-        if (rk_model_has_device(model)) rk_metrics_set_offload(metrics[t], rk_model_metrics, model);
+        if (rk_model_has_device(model)) rk_metrics_set_offload(metrics[t], rk_model_compute_metrics, model);
     }
     RK_GOTO(add_batches(config, model, source, metrics, &e));
     if (e.n_rows == 0)
@@ -126,9 +126,9 @@ done:
 }
 
 rk_status rk_evaluate(rk_config *config, rk_model *model, rk_batch_source *source, rk_evaluation *out) {
-    int64_t n_missing = rk_model_count_keys(model).n_missing;
+    int64_t n_missing = rk_model_key_counts(model).n_missing;
     RK_TRY(evaluate(config, model, source, out));
-    rk_key_counts keys = rk_model_count_keys(model);
+    rk_key_counts keys = rk_model_key_counts(model);
     if (!keys.n_tables) return RK_OK;
     rk_status status = rk_evaluation_show(out, "dynamic_missing", (double)(keys.n_missing - n_missing));
     if (status != RK_OK) rk_evaluation_release(out);

@@ -104,7 +104,7 @@ static rk_status rank_user(void *context, int64_t place, const rk_real *scores) 
 
 static rk_status rank_on_processors(ranking_task *t) {
     const rk_item_scores scores = {t->items, t->n_items, t->dim, t->user_vectors, rank_user, t};
-    return rk_score_items(&scores, t->first, t->end);
+    return rk_score_items_of_users(&scores, t->first, t->end);
 }
 
 static rk_status store_positions(ranking_task *t, const uint32_t *places) {
@@ -136,7 +136,7 @@ static rk_status rank_on_device(ranking_task *t, rk_model *model) {
                                     .places = places,
                                     .asked = {t->relevant->offsets, t->relevant->items}};
     if (t->masked) counted.masked = (rk_item_lists){t->masked->offsets, t->masked->items};
-    RK_TRY(rk_model_ranking_positions(model, &counted));
+    RK_TRY(rk_model_compute_ranking_positions(model, &counted));
     return store_positions(t, places);
 }
 
@@ -152,7 +152,7 @@ static rk_status rank_local_users(ranking_task *t, rk_model *model) {
 }
 
 static int64_t first_user_of_rank(const ranking_task *t, int32_t r) {
-    return rk_first_scored_user(t->n_users, r, rk_comm_size(t->trainers));
+    return rk_first_user_of_rank(t->n_users, r, rk_comm_size(t->trainers));
 }
 
 static rk_status all_gather_values(ranking_task *t) {
@@ -256,7 +256,7 @@ rk_status rk_evaluate_rankings(rk_config *c, rk_model *model, rk_dataset *datase
     RK_AUTO(rk_evaluation_release) rk_evaluation e = {.n_tasks = 1};
     rk_pair_features features;
     RK_AUTO(release_ranking_task)
-    ranking_task t = {.dim = rk_model_vector_dim(model), .trainers = rk_model_trainers(model)};
+    ranking_task t = {.dim = rk_model_vector_dim(model), .trainers = rk_model_trainer_comm(model)};
     RK_TRY(choose_ranking_metrics(&t, c, more));
     RK_TRY(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));
     RK_TRY(rk_interactions_collect(dataset, features, &relevant));

@@ -75,7 +75,7 @@ rk_status rk_plan_describe_run(rk_plan *plan) {
     rk_slot slots[RK_MAX_SLOTS];
     RK_TRY(make_tables(plan, schema));
     RK_TRY(build_outline(plan, schema, &model));
-    rk_model_work work = rk_model_count_work(model, 1);
+    rk_model_work work = rk_model_estimate_work(model, 1);
     plan->dense.flops = work.flops;
     plan->dense.layer_in = work.layer_in;
     plan->dense.layer_out = work.layer_out;

@@ -120,7 +120,7 @@ static rk_status load_ids(conversion *c, const char *table, int64_t n) {
 }
 
 static rk_status load_keys(conversion *c) {
-    if (!rk_model_count_keys(c->model).n_tables) return RK_OK;
+    if (!rk_model_key_counts(c->model).n_tables) return RK_OK;
     RK_TRY(rk_checkpoint_read_keys(c->checkpoint, c->model));
     for (size_t i = 0; i < c->tensors.n; i++) {
         RK_AUTOFREE char *table = NULL;

@@ -54,7 +54,7 @@ static rk_status train_steps(profiling *p, int64_t n) {
     }
     double loss;
     bool left;
-    return rk_model_drain(p->model, &loss, &left);
+    return rk_model_finish_oldest_batch(p->model, &loss, &left);
 }
 
 /* What threads spent in blocks, scaled to the wall time that is left beside the other stages. */
@@ -89,7 +89,7 @@ static void set_stage_work(rk_profile *out, const char *name, double work, doubl
 
 /* What this machine reaches at what the model does, a turn at a time beside the steps. */
 static rk_status create_limits(profiling *p) {
-    rk_model_work work = rk_model_count_work(p->model, 0);
+    rk_model_work work = rk_model_estimate_work(p->model, 0);
     if (p->stages != stages_of_cpu) return RK_OK;
     if (work.row_dim) RK_TRY(rk_roofline_create_gather(work.row_dim, work.table_bytes, &p->gather));
     return work.layer_in ? rk_roofline_create_gemm(work.layer_in, work.layer_out, &p->gemm) : RK_OK;
@@ -102,7 +102,7 @@ static rk_status run_limit_turns(const profiling *p) {
 
 /* What the stages moved, and what the machine reached. */
 static void set_limits(const profiling *p, rk_profile *out) {
-    rk_model_work work = rk_model_count_work(p->model, out->batch_size);
+    rk_model_work work = rk_model_estimate_work(p->model, out->batch_size);
     out->n_ids = work.n_ids;
     out->n_rows = work.n_rows;
     if (p->gather) out->gather_limit = rk_roofline_mean_rate(p->gather);

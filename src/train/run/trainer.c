@@ -119,7 +119,7 @@ static rk_status build_model(rk_trainer *t, const rk_batch *sample) {
             c->train.batch_size; /* that ranks share: longer ones are only predicted, piece by piece */
     }
     RK_TRY(rk_model_build(&options, &t->model));
-    if (t->readers) rk_model_splits(t->model, t->readers->cuts);
+    if (t->readers) rk_model_rank_boundaries(t->model, t->readers->cuts);
     return rk_model_state_dict(t->model, &t->state);
 }
 
@@ -150,7 +150,7 @@ static rk_status build_trainer(rk_trainer *t, const char *start) {
     bool reads = t->reader >= 0;
     RK_TRY(rk_comm_agree_on_status(t->world, build_by_sample(t)));
     if (start) RK_TRY(rk_comm_agree_on_status(t->world, reads ? RK_OK : rk_trainer_restore(t, start)));
-    if (start && !reads) RK_TRY(rk_model_number_keys(t->model));
+    if (start && !reads) RK_TRY(rk_model_number_keys_over_ranks(t->model));
     rk_trainer_warn_of_config(t);
     return rk_comm_agree_on_status(t->world, open_output(t, start != NULL));
 }

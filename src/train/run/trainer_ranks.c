@@ -40,11 +40,11 @@ void rk_trainer_release_ranks(rk_trainer *t) {
 }
 
 bool rk_trainer_trains(const rk_trainer *t) {
-    return t->model && rk_model_trains(t->model);
+    return t->model && rk_model_is_trainer_rank(t->model);
 }
 
 void rk_trainer_end_other_ranks(rk_trainer *t) {
-    (void)rk_model_send_to_servers(t->model, RK_CONTROL_END);
+    (void)rk_model_send_control_to_servers(t->model, RK_CONTROL_END);
     if (!t->readers) return;
     rk_status status = rk_batch_source_drain(&t->train_source);
     if (status == RK_OK) status = rk_batch_source_drain(&t->valid_source);
@@ -89,15 +89,15 @@ bool rk_trainer_asked_to_stop(const rk_trainer *t) {
     bool asked = atomic_load(&t->stop) != 0;
     if (rk_comm_size(t->comm) == 1) return asked;
     if (asked) rk_model_ask_to_stop(t->model);
-    return rk_model_stop_received(t->model);
+    return rk_model_received_stop(t->model);
 }
 
 rk_status rk_trainer_scale_learning_rate(rk_trainer *t) {
     double factor = t->progress.stopping.learning_rate_factor;
     int64_t bits;
     memcpy(&bits, &factor, sizeof bits);
-    RK_TRY(rk_model_send_to_servers(t->model, RK_CONTROL_FACTOR));
-    RK_TRY(rk_model_send_to_servers(t->model, bits));
+    RK_TRY(rk_model_send_control_to_servers(t->model, RK_CONTROL_FACTOR));
+    RK_TRY(rk_model_send_control_to_servers(t->model, bits));
     rk_model_scale_learning_rate(t->model, factor);
     return RK_OK;
 }
@@ -105,7 +105,7 @@ rk_status rk_trainer_scale_learning_rate(rk_trainer *t) {
 rk_status rk_trainer_write_checkpoint(rk_trainer *t, char **path) {
     RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
     RK_TRY(rk_comm_agree_on_status(t->comm, rk_model_flush(t->model)));
-    RK_TRY(rk_model_number_keys(t->model));
+    RK_TRY(rk_model_number_keys_over_ranks(t->model));
     RK_TRY(rk_comm_agree_on_status(t->comm, rk_model_state_dict(t->model, &state)));
     return rk_checkpoint_write(t->config, t->comm, t->model, &state, &t->progress, &t->inputs, path);
 }
@@ -119,7 +119,7 @@ static rk_status load_best(rk_trainer *t) {
 }
 
 rk_status rk_trainer_load_best(rk_trainer *t) {
-    RK_TRY(rk_model_send_to_servers(t->model, RK_CONTROL_LOAD));
+    RK_TRY(rk_model_send_control_to_servers(t->model, RK_CONTROL_LOAD));
     return load_best(t);
 }
 
@@ -133,7 +133,7 @@ static rk_status run_control_message(rk_trainer *t, int64_t word) {
                (long long)word);
     int64_t bits;
     double factor;
-    RK_TRY(rk_model_serve(t->model, &bits));
+    RK_TRY(rk_model_serve_rows(t->model, &bits));
     memcpy(&factor, &bits, sizeof factor);
     rk_model_scale_learning_rate(t->model, factor);
     return RK_OK;
@@ -142,7 +142,7 @@ static rk_status run_control_message(rk_trainer *t, int64_t word) {
 rk_status rk_trainer_run_embedding_server(rk_trainer *t) {
     for (;;) {
         int64_t word;
-        RK_TRY(rk_model_serve(t->model, &word));
+        RK_TRY(rk_model_serve_rows(t->model, &word));
         if (word == RK_CONTROL_END) return RK_OK;
         RK_TRY(run_control_message(t, word));
     }

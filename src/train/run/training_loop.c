@@ -45,7 +45,7 @@ static int32_t add_traffic_metrics(rk_trainer *t, rk_metric *out) {
 
 /* Of dynamic tables, so far. */
 static int32_t add_key_metrics(const rk_trainer *t, rk_metric *out) {
-    rk_key_counts keys = rk_model_count_keys(t->model);
+    rk_key_counts keys = rk_model_key_counts(t->model);
     if (!keys.n_tables) return 0;
     const rk_metric metrics[N_KEY_METRICS] = {{"dynamic_rows", (double)keys.n_rows},
                                               {"dynamic_admitted", (double)keys.n_admitted},
@@ -109,7 +109,7 @@ static rk_status drain_queue(rk_trainer *t) {
     for (;;) {
         double loss;
         bool left;
-        RK_TRY(rk_model_drain(t->model, &loss, &left));
+        RK_TRY(rk_model_finish_oldest_batch(t->model, &loss, &left));
         if (!left) return RK_OK;
         add_loss(t, loss);
     }
@@ -122,7 +122,7 @@ static rk_status save_checkpoint(rk_trainer *t) {
     if (t->is_first) rk_run_log_bytes(&t->log, &t->progress.log_bytes, &t->progress.events_bytes);
     RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_model_flush(t->model));
-    RK_TRY(rk_model_send_to_servers(t->model, RK_CONTROL_SAVE));
+    RK_TRY(rk_model_send_control_to_servers(t->model, RK_CONTROL_SAVE));
     RK_TRY(rk_trainer_write_checkpoint(t, &path));
     t->saved_step = t->progress.step;
     rk_trace_end(begin, "checkpoint");
@@ -202,7 +202,7 @@ static rk_status evaluate_and_save_if_due(rk_trainer *t, bool epoch_done, bool *
 
 static rk_status train_batch(rk_trainer *t, const rk_rank_batch *rank_batch) {
     double loss;
-    rk_model_expect(t->model, rk_batch_source_peek(&t->train_source));
+    rk_model_set_next_batch(t->model, rk_batch_source_peek(&t->train_source));
     RK_TRY(rk_model_train_rank_batch(t->model, rank_batch, &loss));
     t->progress.step++;
     t->progress.position = rk_batch_source_tell(&t->train_source);
@@ -257,7 +257,7 @@ static rk_status load_best_parameters(rk_trainer *t) {
 static rk_status run_training(rk_trainer *t) {
     const char *why = "the run had ended before";
     if (t->reader >= 0) return rk_trainer_run_data_loader(t);
-    if (!rk_model_trains(t->model)) return rk_trainer_run_embedding_server(t);
+    if (!rk_model_is_trainer_rank(t->model)) return rk_trainer_run_embedding_server(t);
     if (!t->progress.finished) {
         rk_trainer_notify(t, RK_EVENT_STAGE, "training");
         t->started = t->last_progress = rk_clock_seconds();

@@ -158,7 +158,7 @@ static int64_t n_rows_from_loaders(const rk_batch_source *f) {
 static rk_status next_from_dataset(rk_batch_source *f) {
     const rk_batch *batch;
     RK_TRY(rk_dataset_next(f->dataset, &batch));
-    f->fed = (rk_source_batch){.rank_batch = rk_rank_batch_whole(batch), .whole = *batch};
+    f->fed = (rk_source_batch){.rank_batch = rk_rank_batch_from_batch(batch), .whole = *batch};
     return RK_OK;
 }
 

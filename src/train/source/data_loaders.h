@@ -12,8 +12,8 @@
 typedef enum rk_read_kind { RK_READ_BEGIN = 1, RK_READ_NEXT, RK_READ_LEAVE } rk_read_kind;
 enum { RK_READ_TRAINING, RK_READ_EVALUATION, RK_READ_STREAMS };
 
-/* What the first trainer asks. After BEGIN stand the cuts, [n_trainers + 1] int64_t as of rk_model_splits,
- * and the split's name. */
+/* What the first trainer asks. After BEGIN stand the cuts, [n_trainers + 1] int64_t as of
+ * rk_model_rank_boundaries, and the split's name. */
 typedef struct rk_read_request {
     int32_t kind, stream;
     rk_dataset_position position; /* of the stream's first batch, or of the one that is asked for */

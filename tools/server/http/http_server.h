@@ -10,8 +10,8 @@ typedef struct rk_http rk_http;
 
 typedef struct rk_http_options {
     const rk_server_config *config;
-    rk_served_model *models;   /* [config->n_models] */
-    rk_model_metrics *metrics; /* [config->n_models + 1] as rk_server_metrics_write takes them */
+    rk_served_model *models;           /* [config->n_models] */
+    rk_model_compute_metrics *metrics; /* [config->n_models + 1] as rk_server_metrics_write takes them */
     rk_batcher *batcher;
     const rk_request_log *log; /* NULL: none */
 } rk_http_options;

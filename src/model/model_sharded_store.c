@@ -9,9 +9,9 @@
 
 /* A two_tower also asks for items that are drawn and for histories, which no batch of the data has: which
  * rows those are is assumed. */
-static rk_status assume_loads(const rk_retrieval *retrieval, const rk_model_lookup *lookups,
-                              const rk_collection_config *collection, const rk_model_cluster *cluster,
-                              rk_table_statistics *loads) {
+static rk_status assume_retrieval_statistics(const rk_retrieval *retrieval, const rk_model_lookup *lookups,
+                                             const rk_collection_config *collection,
+                                             const rk_model_cluster *cluster, rk_table_statistics *loads) {
     const rk_planner_request *request = &cluster->request;
     RK_AUTOFREE double *ids = NULL;
     RK_TRY(rk_alloc((size_t)collection->n_tables, sizeof *ids, &ids));
@@ -19,8 +19,9 @@ static rk_status assume_loads(const rk_retrieval *retrieval, const rk_model_look
         double most = collection->features[f].max_sequence_length
                           ? collection->features[f].max_sequence_length
                           : INFINITY;
-        ids[collection->table_of[f]] +=
-            fmin(rk_retrieval_ids(retrieval, lookups[f].source, cluster->sample, request->batch_size), most);
+        ids[collection->table_of[f]] += fmin(
+            rk_retrieval_ids_per_sample(retrieval, lookups[f].source, cluster->sample, request->batch_size),
+            most);
     }
     for (int32_t t = 0; t < collection->n_tables; t++)
         loads[t] = rk_table_statistics_assume(collection->tables[t].n_rows, ids[t], request->batch_size,
@@ -29,8 +30,9 @@ static rk_status assume_loads(const rk_retrieval *retrieval, const rk_model_look
 }
 
 /* The count keeps the hot rows. */
-static rk_status count_loads(const rk_collection_config *collection, const rk_model_cluster *cluster,
-                             rk_table_statistics *loads, rk_lookup_counter **out) {
+static rk_status compute_table_statistics(const rk_collection_config *collection,
+                                          const rk_model_cluster *cluster, rk_table_statistics *loads,
+                                          rk_lookup_counter **out) {
     RK_TRY(rk_lookup_counter_create(collection, cluster->request.roles.n_trainers, out));
     RK_TRY(rk_lookup_counter_add_batch(*out, cluster->sample));
     rk_lookup_counter_compute_statistics(*out, loads);
@@ -54,9 +56,10 @@ rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *optio
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)config.n_tables, placements),
                          RK_ARRAY((size_t)config.n_tables, loads)));
     if (options->cluster->sample && model->loss->extends)
-        RK_GOTO(assume_loads(model->retrieval, model->lookups, collection, options->cluster, loads));
+        RK_GOTO(assume_retrieval_statistics(model->retrieval, model->lookups, collection, options->cluster,
+                                            loads));
     if (options->cluster->sample && !model->loss->extends)
-        RK_GOTO(count_loads(collection, options->cluster, loads, &count));
+        RK_GOTO(compute_table_statistics(collection, options->cluster, loads, &count));
     request.loads = options->cluster->sample ? loads : NULL;
     RK_GOTO(rk_sharding_plan_choose(&request, placements));
     RK_GOTO(rk_table_placements_check_same(ranks->comm, placements, config.n_tables));

@@ -62,6 +62,7 @@ typedef struct rk_model_options {
                                    to have in its memory. The model's afterwards, and NULL here. NULL: none */
     bool rows_are_read;         /* all of them after the model is built, which leaves them zeros */
     bool has_missing_rows;      /* likewise, of a dynamic table the row of keys without one, too */
+    bool converts;              /* with training: a checkpoint becomes another one, and no step is made */
     const char *output; /* the run's folder; NULL: none. Rows on a disk are there, if not said otherwise */
     bool training; /* false: no gradients, no slots (prediction); the state's names are some of the trained
                  model's */

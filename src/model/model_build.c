@@ -371,6 +371,14 @@ static rk_status build_outline(rk_model *model, const rk_model_options *options,
     return add_graph_nodes(model, options, collection);
 }
 
+/* Updates that a lookup does not see: in one process at most the last one, but of a run over ranks whose
+ * checkpoint is converted. */
+static int64_t count_unseen_updates(const rk_model_options *options) {
+    if (!options->training) return 0;
+    bool keeps_all = options->cluster || options->converts;
+    return keeps_all || options->staleness < 1 ? options->staleness : 1;
+}
+
 /* The store of the model's tables. */
 static rk_status create_store(rk_model *model, const rk_model_options *options,
                               const rk_collection_config *collection) {
@@ -381,7 +389,7 @@ static rk_status create_store(rk_model *model, const rk_model_options *options,
                                                   &model->embeddings));
     if (source) *options->row_source = NULL;
     set_gradient_leaves(model);
-    return rk_local_store_create(model->embeddings, model->stale, &model->store);
+    return rk_local_store_create(model->embeddings, count_unseen_updates(options), &model->store);
 }
 
 static rk_status create_batch_queue(rk_model *model, const rk_model_options *options) {
@@ -415,12 +423,6 @@ static rk_status create_engine(rk_model *model, const rk_model_options *options,
                                const rk_collection_config *collection) {
     if (!options->device) return rk_cpu_engine_create(model, options, collection);
     return device_error(options, rk_cuda_engine_create(model, options->device));
-}
-
-/* Updates that a lookup does not see: in one process at most the last one. */
-static int64_t count_unseen_updates(const rk_model_options *options) {
-    if (!options->training) return 0;
-    return options->cluster || options->staleness < 1 ? options->staleness : 1;
 }
 
 /* Links of the rows' files are to be in the run's folder: that is better said before hours of training. */

@@ -174,15 +174,15 @@ static const rk_store_ops local_ops = {.free = free_store,
                                        .serve = local_serve,
                                        .find_not_finite = true};
 
-rk_status rk_local_store_create(rk_embeddings *embeddings, bool late, rk_store **out) {
+rk_status rk_local_store_create(rk_embeddings *embeddings, int64_t n_unseen, rk_store **out) {
     local_store *s;
     rk_status status = rk_alloc(1, sizeof *s, &s);
     if (status != RK_OK) {
         rk_embeddings_free(embeddings);
         return status;
     }
-    *s = (local_store){.store = {&local_ops}, .embeddings = embeddings, .late = late};
-    if (late) s->before_images = (rk_row_before_images){.embeddings = embeddings, .staleness = 1};
+    *s = (local_store){.store = {&local_ops}, .embeddings = embeddings, .late = n_unseen > 0};
+    if (n_unseen) s->before_images = (rk_row_before_images){.embeddings = embeddings, .staleness = n_unseen};
     *out = &s->store;
     return RK_OK;
 }

@@ -63,8 +63,12 @@ rk_status rk_checkpoint_read_model(const char *path, rk_model *model, rk_state_d
 rk_status rk_checkpoint_read_keys(const char *path, rk_model *model);
 
 /* Rows as the next steps are to see them, where the checkpoint has any
- * (embedding/local/state/row_before_images.h), into the model that it was read into. */
+ * (embedding/local/state/row_before_images.h), into the model that it was read into; or each tensor of them
+ * to `take`, [n, record_bytes]. */
 rk_status rk_checkpoint_read_before_images(const char *path, rk_model *model);
+typedef rk_status (*rk_take_before_image)(void *context, const char *name, int64_t n, int64_t record_bytes,
+                                          const void *records);
+rk_status rk_checkpoint_take_before_images(const char *path, rk_take_before_image take, void *context);
 
 /* As rk_checkpoint_config, but without the transforms, whose vocabularies may be large. */
 rk_status rk_checkpoint_run_file(const char *path, const char *const *overrides, size_t n_overrides,

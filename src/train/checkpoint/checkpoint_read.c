@@ -44,6 +44,8 @@ typedef struct reading {
     wanted_tensor *list; /* [n] */
     size_t n;
     rk_model *model;
+    rk_take_before_image take_image;
+    void *context;
 } reading;
 
 /* Those that are wanted, wholly or in part. */
@@ -58,11 +60,11 @@ static rk_status copy_wanted_tensor(reading *r, const rk_safetensors_entry *from
     return RK_OK;
 }
 
-static rk_status read_before_image(reading *r, const rk_safetensors_entry *from, const void *data) {
+static rk_status take_before_image(reading *r, const rk_safetensors_entry *from, const void *data) {
     if (strncmp(from->name, RK_BEFORE_IMAGE_PREFIX, strlen(RK_BEFORE_IMAGE_PREFIX)) != 0) return RK_OK;
     RK_FAIL_IF(from->type != RK_U8 || from->n_dims != 2, RK_BAD_DATA,
                "tensor '%s': its name does not match its shape", from->name);
-    return rk_model_read_before_images(r->model, from->name, from->dims[0], from->dims[1], data);
+    return r->take_image(r->context, from->name, from->dims[0], from->dims[1], data);
 }
 
 /* Keys of dynamic tables; those of a file that was not written here may stand at any byte. */
@@ -179,9 +181,18 @@ rk_status rk_checkpoint_read_model(const char *path, rk_model *model, rk_state_d
     return load_rows(path, model);
 }
 
-rk_status rk_checkpoint_read_before_images(const char *path, rk_model *model) {
-    reading r = {.take = read_before_image, .model = model};
+rk_status rk_checkpoint_take_before_images(const char *path, rk_take_before_image take, void *context) {
+    reading r = {.take = take_before_image, .take_image = take, .context = context};
     return read_shards(&r, path);
+}
+
+static rk_status read_before_image(void *model, const char *name, int64_t n, int64_t record_bytes,
+                                   const void *records) {
+    return rk_model_read_before_images(model, name, n, record_bytes, records);
+}
+
+rk_status rk_checkpoint_read_before_images(const char *path, rk_model *model) {
+    return rk_checkpoint_take_before_images(path, read_before_image, model);
 }
 
 rk_status rk_checkpoint_run_file(const char *path, const char *const *overrides, size_t n_overrides,

@@ -9,10 +9,12 @@
 #include "base/memory.h"
 #include "embedding/dynamic/dynamic_table.h"
 #include "embedding/local/collection.h"
+#include "embedding/local/state/row_before_images.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/stored_tensors.h"
 #include "train/checkpoint/tensor_part.h"
 #include "train/config/resume_check.h"
+#include "train/run/convert_before_image.h"
 
 typedef struct conversion {
     char *checkpoint;
@@ -62,8 +64,6 @@ static rk_status check_configs(conversion *c) {
     RK_TRY(rk_config_to_yaml(c->then, &then));
     RK_TRY(rk_config_to_yaml(c->config, &now));
     RK_TRY(rk_resume_check(then, now, true));
-    RK_FAIL_IF(c->then->train.staleness, RK_UNSUPPORTED,
-               "a run with 'train.staleness' has former values of rows, which are not converted");
     return check_features(c);
 }
 
@@ -93,6 +93,7 @@ static rk_status open_run(conversion *c, const char *path, const rk_config *conf
     RK_TRY(rk_transforms_load_files(&c->config->data, c->checkpoint, &c->config->transforms));
     RK_TRY(rk_config_model_options(c->config, rk_transforms_schema(c->config->transforms), true, &options));
     RK_TRY(rk_config_set_interactions(c->config, &options));
+    options.converts = true;
     return rk_model_build(&options, &c->model);
 }
 
@@ -379,6 +380,26 @@ static rk_status make_state(conversion *c) {
     return rk_model_state_dict(c->model, &c->state);
 }
 
+/* A row that keys share has former values where it has its own from the checkpoint. */
+static rk_status find_lost_image(const conversion *c, const char *table, bool *is_lost) {
+    const rk_state_dict_entry *now;
+    RK_TRY(find_entry(c, table, "oov_rows", &now));
+    *is_lost = !now;
+    return now ? find_missing(c, table, "oov_rows", is_lost) : RK_OK;
+}
+
+static rk_status read_before_image(void *context, const char *name, int64_t n, int64_t record_bytes,
+                                   const void *records) {
+    conversion *c = context;
+    RK_AUTOFREE char *table = NULL;
+    rk_before_image_name is;
+    bool is_lost = false;
+    RK_TRY(rk_before_image_name_parse(name, &is));
+    RK_TRY(rk_strndup(is.table.data, is.table.n_bytes, &table));
+    if (is.are_shared) RK_TRY(find_lost_image(c, table, &is_lost));
+    return is_lost ? RK_OK : rk_convert_before_image(c->model, name, n, record_bytes, records);
+}
+
 /* The run begins anew at this step: it has no logs and no earlier checkpoints. */
 static rk_status write_checkpoint(conversion *c, char **out) {
     rk_progress *p = &c->manifest.progress;
@@ -396,6 +417,7 @@ static rk_status convert(conversion *c, const char *path, const rk_config *confi
     RK_TRY(read_tensors(c));
     RK_TRY(fill_disk_tables(c));
     RK_TRY(rk_model_reload(c->model));
+    RK_TRY(rk_checkpoint_take_before_images(c->checkpoint, read_before_image, c));
     RK_TRY(make_state(c));
     return write_checkpoint(c, out);
 }

@@ -31,6 +31,12 @@ quiet convert -q static disk.yaml; quiet convert -q disk ids.yaml; same static i
 # With room for all, the run goes on as the static one does.
 for run in static dynamic; do quiet train --quiet --resume --set train.epochs=2 "$run.yaml"; done
 run_file later 'identity: 30' 'identity: 60' '' ''; quiet convert -q dynamic later.yaml; same static later step-000000016
+# So it does with stale updates, whose next step sees former values of rows, which are converted, too.
+for run in static dynamic disk back later ids; do sed "s/output: $run/output: stale.$run, staleness: 1/" $run.yaml >stale.$run.yaml; done; sed -i 's/missing: oov/&, admission: {min_count: 2}/' stale.disk.yaml
+quiet train --quiet stale.static.yaml; for run in dynamic disk; do quiet convert -q stale.static stale.$run.yaml; done; quiet convert -q stale.dynamic stale.back.yaml; same stale.static stale.back step-000000008
+for table in user item; do grep -aqF "\"before/0/0:1,0:4/$table/rows\"" stale.dynamic/checkpoints/*8/model-00001.safetensors || echo "no former values of table $table"; done
+for run in static dynamic disk; do quiet train --quiet --resume --set train.epochs=2 stale.$run.yaml; done
+quiet convert -q stale.dynamic stale.later.yaml; same stale.static stale.later step-000000016; quiet convert -q stale.disk stale.ids.yaml; same stale.static stale.ids step-000000016
 # Another capacity and other buckets, and back: candidates too, once there are some.
 awk 'BEGIN { srand(9); print "user,item,label"; for (i = 0; i < 400; i++) printf "%d,%d,%d\n", int(60 * rand()) - 20, int(90 * rand()), i % 2 }' >ids.csv
 quiet train --quiet --resume --allow-changed-data --set train.epochs=3 dynamic.yaml

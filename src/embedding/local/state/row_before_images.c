@@ -295,36 +295,43 @@ static rk_status find_or_insert_image(rk_row_before_images *s, int64_t update, r
     return RK_OK;
 }
 
-rk_status rk_row_before_images_read(rk_row_before_images *s, const char *name, int64_t n, int64_t n_bytes,
-                                    const void *records) {
+rk_status rk_before_image_name_parse(const char *name, rk_before_image_name *out) {
     long long age, part, parts, first, end;
     int head = 0;
     int n_read = sscanf(name, RK_BEFORE_IMAGE_PREFIX "%9lld/%9lld:%9lld,%9lld:%9lld/%n", &age, &part, &parts,
                         &first, &end, &head);
-    const char *table_name = name + head, *tail = strrchr(table_name, '/');
-    bool is_shared = tail && strcmp(tail, "/oov_rows") == 0;
-    RK_FAIL_IF(n_read < 5 || head == 0 || !tail || (!is_shared && strcmp(tail, "/rows") != 0) || age < 0 ||
+    const char *table = name + head, *tail = strrchr(table, '/');
+    bool are_shared = tail && strcmp(tail, "/oov_rows") == 0;
+    RK_FAIL_IF(n_read < 5 || head == 0 || !tail || (!are_shared && strcmp(tail, "/rows") != 0) || age < 0 ||
                    first < 0 || end <= first,
                RK_BAD_DATA, "tensor '%s': invalid name", name);
-    size_t name_bytes = (size_t)(tail - table_name);
-    stored_rows from = {.are_shared = is_shared,
+    *out = (rk_before_image_name){age, first, end, {table, (size_t)(tail - table)}, are_shared};
+    return RK_OK;
+}
+
+rk_status rk_row_before_images_read(rk_row_before_images *s, const char *name, int64_t n, int64_t n_bytes,
+                                    const void *records) {
+    rk_before_image_name is;
+    RK_TRY(rk_before_image_name_parse(name, &is));
+    stored_rows from = {.are_shared = is.are_shared,
                         .n = n,
-                        .first_column = first,
-                        .end_column = end,
+                        .first_column = is.first_column,
+                        .end_column = is.end_column,
                         .record_bytes = (size_t)n_bytes,
                         .records = records};
-    for (int32_t t = 0; s->embeddings && age < s->staleness && t < s->embeddings->n_tables; t++) {
+    for (int32_t t = 0; s->embeddings && is.age < s->staleness && t < s->embeddings->n_tables; t++) {
         const rk_table *table = &s->embeddings->tables[t];
         rk_row_before_image *image;
-        if (strlen(table->part.name) != name_bytes || memcmp(table->part.name, table_name, name_bytes) != 0 ||
-            !rk_table_takes_updates(s->embeddings, t))
-            continue;
-        RK_FAIL_IF(is_shared && !table->dynamic, RK_BAD_DATA, "tensor '%s': the table is not dynamic", name);
+        if (!rk_span_equal(is.table, table->part.name) || !rk_table_takes_updates(s->embeddings, t)) continue;
+        RK_FAIL_IF(is.are_shared && !table->dynamic, RK_BAD_DATA, "tensor '%s': the table is not dynamic",
+                   name);
         RK_TRY(check_stored_rows(table, &from, name));
-        if (end <= table->part.first_column || first >= table->part.first_column + table->config.dim)
+        if (is.end_column <= table->part.first_column ||
+            is.first_column >= table->part.first_column + table->config.dim)
             continue;
-        RK_TRY(find_or_insert_image(s, s->n_looked_up - 1 - age, &image));
-        RK_TRY(merge_records(table, is_shared ? &image->tables[t].shared : &image->tables[t].rows, &from));
+        RK_TRY(find_or_insert_image(s, s->n_looked_up - 1 - is.age, &image));
+        RK_TRY(
+            merge_records(table, is.are_shared ? &image->tables[t].shared : &image->tables[t].rows, &from));
     }
     return RK_OK;
 }

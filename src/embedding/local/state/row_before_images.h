@@ -9,6 +9,7 @@
 #ifndef RK_EMBEDDING_LOCAL_STATE_ROW_BEFORE_IMAGES_H
 #define RK_EMBEDDING_LOCAL_STATE_ROW_BEFORE_IMAGES_H
 
+#include "base/text/text.h"
 #include "embedding/local/collection.h"
 
 /* Rows that an update changed: records of the row's number in the whole table, int64, and its values as they
@@ -54,6 +55,14 @@ void rk_row_before_images_release(rk_row_before_images *images);
  * age 0. Views. */
 #define RK_BEFORE_IMAGE_PREFIX "before/"
 rk_status rk_row_before_images_state_dict(rk_row_before_images *images, int32_t t, rk_state_dict *state);
+/* What such a name says. */
+typedef struct rk_before_image_name {
+    int64_t age, first_column, end_column;
+    rk_span table;
+    bool are_shared; /* rows that keys share */
+} rk_before_image_name;
+/* RK_BAD_DATA: the name is none of those. */
+rk_status rk_before_image_name_parse(const char *name, rk_before_image_name *out);
 /* Take from one of those, of whatever part of a table, what is of rows and columns that are here; those are
  * as they were saved with it. */
 rk_status rk_row_before_images_read(rk_row_before_images *images, const char *name, int64_t n,

@@ -205,6 +205,7 @@ class _Tensors:
         self.found: Dict[str, List[Tuple[str, str, Any, int, int]]] = {}
         for file in files:
             header, start, n_bytes = _header_of(file)
+            header.pop("__metadata__", None)
             for name, entry in header.items():
                 whole, part = _PART_OF_NAME.fullmatch(name).groups("")  # type: ignore[union-attr]
                 self.found.setdefault(whole, []).append((part, file, entry, start, n_bytes))

@@ -363,7 +363,7 @@ class EmbeddingBagCollection(_Tables):
 class EmbeddingBag(_Tables):
     """One table: in place of torch.nn.EmbeddingBag, with its arguments. mode: "mean" or "sum"; per_sample_weights with "sum".
 
-    The rows have no gradient of their own: optimizer, update, seed, ranks and gradient_division are EmbeddingBagCollection's.
+    The rows have no gradient of their own: optimizer, update, seed, ranks and gradient_division are EmbeddingBagCollection's, and dynamic is EmbeddingBagConfig's.
     """
 
     def __init__(
@@ -379,23 +379,27 @@ class EmbeddingBag(_Tables):
         seed: int = 0,
         ranks: Optional[Ranks] = None,
         gradient_division: bool = True,
+        dynamic: Optional[Dynamic] = None,
     ) -> None:
-        config = EmbeddingBagConfig(num_embeddings, embedding_dim, "weight")
+        config = EmbeddingBagConfig(num_embeddings, embedding_dim, "weight", dynamic=dynamic)
         feature = Feature("input", 0, _word(mode, _POOLINGS, "mode", "weight"), weighted=mode == "sum")
         super().__init__([config], [feature], device, optimizer, update, seed, ranks, gradient_division)
-        self.num_embeddings, self.embedding_dim, self.mode, self.include_last_offset = num_embeddings, embedding_dim, mode, include_last_offset
+        self.num_embeddings, self.embedding_dim, self.mode, self.include_last_offset, self.dynamic = num_embeddings, embedding_dim, mode, include_last_offset, dynamic
 
     def _state_name(self, table: str) -> str:
         return "weight"
 
     def _arguments(self) -> Dict[str, Any]:
-        own = ("num_embeddings", "embedding_dim", "mode", "include_last_offset")
+        own = ("num_embeddings", "embedding_dim", "mode", "include_last_offset", "dynamic")
         return {**{name: getattr(self, name) for name in own}, **self._options}
 
     @property
     def weight(self) -> Tensor:
-        """A copy of the rows."""
-        return torch.from_numpy(self._tables.read_rows(0))
+        """A copy of the rows; with dynamic in the order of the keys in state_dict()."""
+        return _tensor_of(self._tables.read_state(0)["rows"]) if self.dynamic else torch.from_numpy(self._tables.read_rows(0))
+
+    def count_keys(self, table: str = "weight") -> Dict[str, int]:
+        return super().count_keys(table)
 
     def forward(self, input: Tensor, offsets: Optional[Tensor] = None, per_sample_weights: Optional[Tensor] = None) -> Tensor:
         if per_sample_weights is not None and self.mode != "sum":

@@ -351,7 +351,7 @@ class Model:
     ) -> None:
         """Writes a new directory for TensorFlow, where that is installed: a SavedModel of the whole model with its transforms (docs/export.md).
 
-        tables: not the model, but what is looked up in these alone; rows: as of export; integer_columns: columns of hashed features and vocabularies that
+        tables: not the model, but what is looked up in these alone; rows: as of export; integer_columns: columns of hashed features, vocabularies and keys that
         callers give as whole numbers in place of texts; part_bytes: of rows in memory at a time, and in each of the checkpoint's files.
 
         >>> model.export_saved_model(f"{folder}/clicks/1", rows="f16")  # doctest: +SKIP

@@ -19,7 +19,7 @@ from . import _operators
 from ._onnx import BF16, External, Graph
 from ._transforms import HISTORY, Transforms
 
-_TYPES = {1: tf.float32, 2: tf.uint8, 10: tf.float16, BF16: tf.bfloat16}  # TensorProto.DataType
+_TYPES = {1: tf.float32, 2: tf.uint8, 7: tf.int64, 10: tf.float16, BF16: tf.bfloat16}  # TensorProto.DataType
 
 _FILES = ("user", "item", "embeddings", "model")  # of an ONNX export
 
@@ -78,13 +78,18 @@ def _argument_names(columns: Iterable[str]) -> Dict[str, str]:
     return out
 
 
+def _empty(name: str, external: External) -> Any:
+    width = external.shape[1:]
+    return tf.Variable(tf.zeros([0, *width], _TYPES[external.data_type]), trainable=False, shape=[None, *width], name=name)
+
+
 class _Module(tf.Module):
     def __init__(self, graphs: Mapping[str, Graph], transforms: Mapping[str, Transforms]) -> None:
         super().__init__()
         externals = {name: external for graph in graphs.values() for name, external in graph.externals.items()}
         self.row_names = sorted(name for name in externals if name.startswith("embeddings."))
-        # Empty here: their rows are put into the checkpoint afterwards, part by part.
-        self.rows = [tf.Variable(tf.zeros([0, externals[n].shape[1]], _TYPES[externals[n].data_type]), trainable=False, shape=[None, externals[n].shape[1]], name=n) for n in self.row_names]
+        # Rows, and keys of rows. Empty here: they are put into the checkpoint afterwards, part by part.
+        self.rows = [_empty(n, externals[n]) for n in self.row_names]
         dense = {n: tf.Variable(_tensor(x, 0, x.shape[0]), trainable=False, name=n) for n, x in externals.items() if n not in self.row_names}
         self.dense = list(dense.values())
         self.variables_by_name = {**dense, **dict(zip(self.row_names, self.rows))}
@@ -136,11 +141,11 @@ def _write_variables(prefix: str, parts: str, externals: Mapping[str, External],
 
     save(list(others), [""] * len(others), list(others.values()))
     for name, external in externals.items():
-        n_rows, n_columns = external.shape
+        n_rows, shape = external.shape[0], " ".join(map(str, external.shape))
         step = max(1, part_bytes // external.row_bytes)
         for first in range(0, n_rows, step):
             n = min(step, n_rows - first)
-            save([name], ["" if n == n_rows else f"{n_rows} {n_columns} {first},{n}:-"], [_tensor(external, first, n)])
+            save([name], ["" if n == n_rows else f"{shape} {first},{n}" + ":-" * (len(external.shape) - 1)], [_tensor(external, first, n)])
     for path in glob.glob(f"{glob.escape(prefix)}.*"):
         os.remove(path)
     tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=prefixes, destination_prefix=prefix, delete_old_dirs=True)

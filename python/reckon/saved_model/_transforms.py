@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ..errors import Unsupported
 from ._hash import bucket, combine, hash_texts
+from ._keys import keys_of_texts
 
 HISTORY = "history"  # the feature of a two_tower's user: items
 _MOST_CONSTANT_BYTES = 1 << 28
@@ -154,6 +155,8 @@ class Transforms:
         if f["identity"]:
             whole = tf.strings.to_number(tf.strings.strip(flat), tf.int64) if flat.dtype == tf.string else flat
             return whole - f["identity_offset"]
+        if f["key"]:
+            return keys_of_texts(flat) if flat.dtype == tf.string else flat
         texts = flat if flat.dtype == tf.string else tf.strings.as_string(flat)
         if f["hash"]:
             return _of_hashes(f, hash_texts(texts, f["hash_seed"]))
@@ -179,7 +182,7 @@ class Transforms:
             with tf.control_dependencies([same]):
                 weights = weights.with_values(tf.identity(weights.values))
         ids = values.with_values(self._ids_of_values(feature, values))
-        return Ids(ids, weights) if feature["hash_functions"] else _keep(ids, weights)
+        return Ids(ids, weights) if feature["hash_functions"] or feature["key"] else _keep(ids, weights)
 
     @staticmethod
     def _cross(feature: Mapping[str, Any], crossed: List[Any]) -> Ids:

@@ -1,10 +1,12 @@
 #include "train/checkpoint/model_reader.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/integers.h"
 #include "base/memory.h"
 #include "embedding/config/row_formats.h"
+#include "embedding/dynamic/key_bucket.h"
 #include "embedding/local/collection.h"
 #include "embedding/redis/redis_row_source.h"
 #include "train/checkpoint/mapped_keys.h"
@@ -23,7 +25,8 @@ rk_status rk_model_reader_open(const char *path, rk_export_rows rows, rk_model_r
 
 void rk_model_reader_close(rk_model_reader *model) {
     rk_stored_tensors_close(&model->tensors);
-    RK_FREE_ALL(model->stored, model->written, model->values);
+    for (size_t i = 0; i < model->n_placed; i++) RK_FREE_ALL(model->placed[i].table, model->placed[i].places);
+    RK_FREE_ALL(model->stored, model->written, model->values, model->placed);
     *model = (rk_model_reader){0};
 }
 
@@ -133,11 +136,27 @@ static void copy_rows(const rk_tensor_part *to, char *out, const char *rows, int
                (size_t)to->n_columns * element);
 }
 
+/* The same of rows whose places in the whole tensor are these. A part of them is a block of all columns. */
+static void copy_placed_rows(const rk_tensor_part *to, char *out, const char *rows, const int64_t *places,
+                             int64_t n, size_t row_bytes) {
+    for (int64_t i = 0; i < n; i++)
+        if (places[i] >= to->first && places[i] < to->end)
+            memcpy(out + (size_t)(places[i] - to->first) * row_bytes, rows + (size_t)i * row_bytes,
+                   row_bytes);
+}
+
 /* Rows of a stored tensor that are a tensor of the model. */
 typedef struct stored_rows {
     const rk_stored_tensor *tensor; /* NULL: there is none */
     int64_t first, n;
+    const int64_t *places; /* [n] in the model's tensor; NULL: they stand in its order */
 } stored_rows;
+
+static const int64_t *find_places(const rk_model_reader *m, const char *table) {
+    for (size_t i = 0; i < m->n_placed; i++)
+        if (strcmp(m->placed[i].table, table) == 0) return m->placed[i].places;
+    return NULL;
+}
 
 /* An export has the rows that other keys share behind those of the keys. */
 static stored_rows rows_of_keyed(const rk_model_reader *m, const char *table, bool are_missing) {
@@ -145,7 +164,8 @@ static stored_rows rows_of_keyed(const rk_model_reader *m, const char *table, bo
                            *keys = rk_stored_tensors_find_of(&m->tensors, table, "keys");
     if (!rows || !keys) return (stored_rows){0};
     int64_t n = rk_min_i64(keys->n_rows, rows->n_rows);
-    return are_missing ? (stored_rows){rows, n, rows->n_rows - n} : (stored_rows){rows, 0, n};
+    return are_missing ? (stored_rows){rows, n, rows->n_rows - n, NULL}
+                       : (stored_rows){rows, 0, n, find_places(m, table)};
 }
 
 static rk_status find_rows(const rk_model_reader *m, const rk_tensor_part *part, stored_rows *out) {
@@ -181,7 +201,11 @@ static rk_status read_entry(rk_model_reader *m, const rk_state_dict_entry *entry
         const void *piece;
         int64_t n = rk_min_i64(rows->n - first, step);
         RK_TRY(read_rows(m, t, rows->first + first, n, is_table, &piece));
-        copy_rows(to, entry->data, piece, first, n, t->dim, rk_dtype_bytes(type));
+        if (rows->places)
+            copy_placed_rows(to, entry->data, piece, rows->places + first, n,
+                             (size_t)t->dim * rk_dtype_bytes(type));
+        else
+            copy_rows(to, entry->data, piece, first, n, t->dim, rk_dtype_bytes(type));
     }
     return RK_OK;
 }
@@ -218,7 +242,45 @@ static rk_status check_keys(const rk_model_reader *m, const int64_t *keys, int64
     return RK_OK;
 }
 
-static rk_status load_keys(rk_model_reader *m, const rk_stored_tensor *tensor, rk_model *model) {
+typedef struct hashed_key {
+    uint64_t hash;
+    int64_t number; /* among ascending keys */
+} hashed_key;
+
+static int by_hash(const void *a, const void *b) {
+    uint64_t x = ((const hashed_key *)a)->hash, y = ((const hashed_key *)b)->hash;
+    return (x > y) - (x < y);
+}
+
+/* Ascending keys into the order of their hashes, so that those of a range of buckets follow each other,
+ * however many buckets there are. */
+static rk_status order_by_hash(int64_t *keys, int64_t n, int64_t *places) {
+    RK_AUTOFREE hashed_key *hashed = NULL;
+    RK_AUTOFREE int64_t *ascending = NULL;
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)n, hashed), RK_ARRAY((size_t)n, ascending)));
+    memcpy(ascending, keys, (size_t)n * sizeof *keys);
+    for (int64_t i = 0; i < n; i++) hashed[i] = (hashed_key){rk_key_hash(keys[i]), i};
+    qsort(hashed, (size_t)n, sizeof *hashed, by_hash);
+    for (int64_t i = 0; i < n; i++) {
+        keys[i] = ascending[hashed[i].number];
+        places[hashed[i].number] = i;
+    }
+    return RK_OK;
+}
+
+static rk_status place_keys(rk_model_reader *m, const char *table, int64_t *keys, int64_t n) {
+    rk_key_places *to;
+    RK_TRY(rk_grow(&m->placed, m->n_placed, &m->placed_capacity, sizeof *m->placed));
+    to = &m->placed[m->n_placed];
+    *to = (rk_key_places){0};
+    m->n_placed++;
+    RK_TRY(rk_strdup(table, &to->table));
+    RK_TRY(rk_alloc((size_t)n, sizeof *to->places, &to->places));
+    return order_by_hash(keys, n, to->places);
+}
+
+static rk_status load_keys(rk_model_reader *m, const rk_stored_tensor *tensor, bool over_ranks,
+                           rk_model *model) {
     RK_AUTOFREE int64_t *keys = NULL;
     RK_AUTOFREE char *table = NULL;
     rk_span name = rk_table_of_keys(tensor->name);
@@ -228,19 +290,15 @@ static rk_status load_keys(rk_model_reader *m, const rk_stored_tensor *tensor, r
     RK_TRY(rk_stored_tensor_read(&m->tensors, tensor, 0, tensor->n_rows, keys));
     rk_status status = check_keys(m, keys, tensor->n_rows);
     if (status != RK_OK) return rk_error_context(status, "tensor '%s'", tensor->name);
+    if (over_ranks && m->tensors.is_export) RK_TRY(place_keys(m, table, keys, tensor->n_rows));
     const rk_stored_keys all = {tensor->name, 0, tensor->n_rows, tensor->n_rows, keys};
     return rk_model_load_keys(model, &all);
 }
 
 rk_status rk_model_reader_load_keys(rk_model_reader *m, bool over_ranks, rk_model *model) {
     RK_TRY(rk_model_load_keys(model, NULL));
-    for (size_t i = 0; i < m->tensors.n; i++) {
-        const rk_stored_tensor *tensor = &m->tensors.list[i];
-        if (!rk_table_of_keys(tensor->name).n_bytes) continue;
-        RK_FAIL_IF(
-            over_ranks && m->tensors.is_export, RK_UNSUPPORTED,
-            "dynamic tables of an export are read by one process\nhint: open the run or its checkpoint");
-        RK_TRY(load_keys(m, tensor, model));
-    }
+    for (size_t i = 0; i < m->tensors.n; i++)
+        if (rk_table_of_keys(m->tensors.list[i].name).n_bytes)
+            RK_TRY(load_keys(m, &m->tensors.list[i], over_ranks, model));
     return RK_OK;
 }

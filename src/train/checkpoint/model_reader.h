@@ -8,12 +8,21 @@
 #include "train/checkpoint/external_rows.h"
 #include "train/checkpoint/stored_tensors.h"
 
+/* Of a dynamic table of an export, whose model is over ranks: the place of each key among all, in the order
+ * of buckets. */
+typedef struct rk_key_places {
+    char *table;
+    int64_t *places; /* [keys] */
+} rk_key_places;
+
 typedef struct rk_model_reader {
     rk_stored_tensors tensors;
     rk_export_rows rows; /* what tables' rows are rounded to; RK_EXPORT_ROWS_TRAINED: they stay as stored */
     char *stored, *written;
     float *values;
     size_t stored_capacity, written_capacity, values_capacity;
+    rk_key_places *placed; /* [n_placed] */
+    size_t n_placed, placed_capacity;
 } rk_model_reader;
 
 /* path: a checkpoint or an export. */
@@ -30,8 +39,8 @@ rk_status rk_model_reader_row_source(const rk_model_reader *model, const char *p
 rk_dtype rk_model_reader_row_dtype(const void *model, const char *table, rk_dtype configured);
 
 /* Gives the model's dynamic tables the keys, before the state that read gets is made of it. over_ranks: so is
- * the model. Memory: the keys of a table. Errors: RK_BAD_DATA, a key is there twice, or those of an export do
- * not ascend; RK_UNSUPPORTED, an export over ranks, whose keys are not in the order of buckets. */
+ * the model. Memory: the keys of a table; of an export over ranks 8 bytes a key of all tables, and 32 of one.
+ * Errors: RK_BAD_DATA, a key is there twice, or those of an export do not ascend. */
 rk_status rk_model_reader_load_keys(rk_model_reader *reader, bool over_ranks, rk_model *model);
 
 /* Each tensor of the state, or the part of it that the state has, but for counters and rows that are only

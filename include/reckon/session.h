@@ -69,7 +69,8 @@ RK_API rk_status rk_session_predictions(const rk_session *session, rk_tensor *ou
 
 /* Retrieval: for predictors of a two_tower (docs/retrieval.md), others refuse with RK_INVALID_ARGUMENT.
  * Vectors have rk_session_vector_dim numbers (0: no two_tower); items are the ids of the item's feature, 0 ..
- * n_items-1. */
+ * n_items-1; of a feature with keys n_items is 0, and rk_item_catalog_create
+ * (reckon/experimental/recommend.h) has the items. */
 RK_API int32_t rk_session_vector_dim(const rk_session *session);
 RK_API int64_t rk_session_n_items(const rk_session *session);
 /* Vectors of items first .. first+n-1, [n, dim], undefined after a failure. */

@@ -58,6 +58,10 @@ static int64_t find_row_in_block(const rk_sorted_keys *s, int64_t block, int64_t
     return n == 1 && key_at(s, first) == key ? first : s->n;
 }
 
+bool rk_sorted_keys_contain(const rk_sorted_keys *s, int64_t key) {
+    return find_row_in_block(s, find_block(s, key), key) < s->n;
+}
+
 static void prefetch_block(const rk_sorted_keys *s, int64_t block) {
     size_t first = (size_t)block * BLOCK_KEYS * sizeof(int64_t), half = sizeof(int64_t) * BLOCK_KEYS / 2;
     if ((size_t)s->n * sizeof(int64_t) > first + half) __builtin_prefetch(s->keys + first + half);

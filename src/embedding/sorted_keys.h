@@ -24,6 +24,8 @@ void rk_sorted_keys_release(rk_sorted_keys *sorted);
 /* Any number of threads. The rows are 0 to n, even where a file's keys have changed since. */
 void rk_sorted_keys_find(rk_sorted_keys *sorted, const int64_t *keys, int64_t n, int64_t *rows);
 
+bool rk_sorted_keys_contain(const rk_sorted_keys *sorted, int64_t key);
+
 /* Those of several tables, and the files that they are mapped from. */
 typedef struct rk_key_tables {
     struct rk_key_table {

@@ -73,6 +73,11 @@ static rk_status none_save_or_load_rows(rk_store *store, const char *directory) 
     return RK_OK;
 }
 
+static void none_find_keys(const rk_store *store, const char *table, const int64_t *keys, int64_t n,
+                           bool *has_row) {
+    (void)store, (void)table, (void)keys, (void)n, (void)has_row;
+}
+
 rk_status rk_store_noop_load_keys(rk_store *store, const rk_stored_keys *keys) {
     (void)store, (void)keys;
     return RK_OK;
@@ -126,6 +131,7 @@ rk_store *rk_store_none(void) {
                                      .has_row_files = none_has_row_files,
                                      .save_rows = none_save_or_load_rows,
                                      .load_rows = none_save_or_load_rows,
+                                     .find_keys = none_find_keys,
                                      .scale_learning_rate = none_scale_learning_rate,
                                      .bytes = none_bytes,
                                      .count = rk_store_zero_counts,

@@ -88,6 +88,9 @@ typedef struct rk_store_ops {
     bool (*has_row_files)(const rk_store *store);
     rk_status (*save_rows)(rk_store *store, const char *directory);
     rk_status (*load_rows)(rk_store *store, const char *directory);
+    /* Sets has_row[i] for each of keys [n] that has a row of its own in a part of the dynamic table here. */
+    void (*find_keys)(const rk_store *store, const char *table, const int64_t *keys, int64_t n,
+                      bool *has_row);
     void (*scale_learning_rate)(rk_store *store, double factor); /* of all tables, on top of schedules */
     uint64_t (*bytes)(const rk_store *store);                    /* of rows and slots here */
     rk_store_counts (*count)(const rk_store *store);

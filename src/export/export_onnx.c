@@ -183,6 +183,11 @@ static rk_status open_model(rk_onnx_model *m) {
     rk_model_options options;
     const rk_config *config = m->x->config;
     m->schema = rk_transforms_schema(config->transforms);
+    if (rk_config_has_pairs(config)) {
+        rk_pair_features pair;
+        RK_TRY(rk_config_pair_features(config, m->schema, &pair));
+        m->item = pair.item;
+    }
     RK_TRY(rk_config_model_options(config, m->schema, false, &options));
     RK_TRY(rk_model_build_graph_only(&options, &m->model, &m->collection));
     RK_TRY(rk_model_concat_task_logits(m->model, false));

@@ -32,6 +32,7 @@ typedef struct rk_onnx_model {
     rk_collection_config collection;
     rk_onnx_writer writer;
     const rk_data_schema *schema;
+    int32_t item;                /* a two_tower's item, whose ids its history has */
     rk_onnx_feature *features;   /* [schema->n_features + 1]: the last one is a two_tower's history */
     rk_onnx_value *lookups;      /* [n_lookups], -1 until they are asked for, */
     rk_onnx_value *values;       /* and values of the graph, */

@@ -25,7 +25,7 @@ rk_status rk_inference_run(rk_inference *inference, const rk_batch *batch, const
 /* Of a two_tower, as rk_model_user_vectors and rk_model_item_vectors. */
 rk_status rk_inference_user_vectors(rk_inference *inference, const rk_batch *batch, const atomic_bool *cancel,
                                     rk_real *out);
-rk_status rk_inference_item_vectors(rk_inference *inference, int64_t first, int64_t n,
+rk_status rk_inference_item_vectors(rk_inference *inference, const int64_t *ids, int64_t n,
                                     const atomic_bool *cancel, rk_real *out);
 
 #endif

@@ -175,9 +175,12 @@ typedef struct rk_model_bytes {
 rk_model_bytes rk_model_count_bytes(const rk_model *model);
 
 /* Of a two_tower: its vectors' width (0: another kind), the users' of a batch's samples, and those of items
- * first .. first+n-1. */
+ * with these ids [n]. */
 int32_t rk_model_vector_dim(const rk_model *model);
 rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real *out); /* [batch->n, dim] */
-rk_status rk_model_item_vectors(rk_model *model, int64_t first, int64_t n, rk_real *out); /* [n, dim] */
+rk_status rk_model_item_vectors(rk_model *model, const int64_t *ids, int64_t n, rk_real *out); /* [n, dim] */
+/* Which items have a row of their own in the dynamic table of the item's feature: has_row [n]. All ranks call
+ * it, and all must be trainers. */
+rk_status rk_model_find_item_rows(rk_model *model, const int64_t *keys, int64_t n, bool *has_row);
 
 #endif

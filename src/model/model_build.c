@@ -349,8 +349,7 @@ static rk_status set_up_two_tower(rk_model *model, const rk_model_options *optio
     model->n_batch_features++;
     if (options->training) model->max_here += rk_retrieval_n_negatives(model->retrieval);
     RK_TRY(resolve_collection_config(options, &lookups, collection));
-    rk_retrieval_set_sources(model->retrieval, collection);
-    return RK_OK;
+    return rk_retrieval_set_sources(model->retrieval, collection);
 }
 
 /* All that follows from the run file and the data's columns: tables and nodes, without their memory. */

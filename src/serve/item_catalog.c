@@ -5,6 +5,7 @@
 #include "base/struct_size.h"
 #include "base/thread/parallel.h"
 #include "batch/ids.h"
+#include "comm/comm.h"
 #include "serve/recommend_internal.h"
 #include "serve/session_internal.h"
 #include "train/evaluate/evaluation_rankings.h"
@@ -12,28 +13,39 @@
 /* Pairs of items that may be recommended, as places: ascending, as ids are. */
 static rk_status collect_excluded_pairs(rk_recommendable *r) {
     const rk_interactions *x = r->left_out;
+    RK_AUTOFREE int64_t *places = NULL; /* [n_items], or -1 */
     if (!x) return RK_OK;
+    RK_TRY(rk_alloc((size_t)x->n_items, sizeof *places, &places));
     RK_TRY(rk_alloc((size_t)x->offsets[x->n_users], sizeof *r->excluded, &r->excluded));
     RK_TRY(rk_alloc((size_t)x->n_users + 1, sizeof *r->excluded_begins, &r->excluded_begins));
+    for (int64_t item = 0; item < x->n_items; item++)
+        places[item] = rk_item_choice_place(&r->items, rk_interactions_item_id(x, item));
     for (int64_t user = 0, n = 0; user < x->n_users; r->excluded_begins[++user] = n)
         for (int64_t i = x->offsets[user]; i < x->offsets[user + 1]; i++)
-            if (r->items.places[x->items[i]] >= 0) r->excluded[n++] = r->items.places[x->items[i]];
+            if (places[x->items[i]] >= 0) r->excluded[n++] = places[x->items[i]];
     return RK_OK;
 }
 
-rk_status rk_recommendable_make(const rk_predictor *p, const rk_recommend_options *o, rk_recommendable *r) {
-    rk_config *c = p->config;
+/* The training data's pairs, where they are needed. */
+static rk_status read_known_pairs(const rk_predictor *p, const rk_recommend_options *o, rk_recommendable *r) {
     bool is_read = !o->with_known || !o->items;
-    rk_status status = is_read ? rk_config_interactions(c, &r->known) : RK_OK;
-    if (status == RK_NOT_FOUND)
-        return rk_error_hint(
-            status,
-            "the training data says which items there are and which of them users know; --items FILE "
-            "with --with-known does without it");
-    RK_TRY(status);
-    RK_TRY(rk_item_choice_make(p, o, r->known, &r->items));
-    if (!o->with_known) RK_TRY(rk_load_known_pairs(c, "test", &r->left_out));
+    rk_status status = is_read ? rk_config_interactions(p->config, &r->known) : RK_OK;
+    return status != RK_NOT_FOUND
+               ? status
+               : rk_error_hint(status,
+                               "the training data says which items there are and which of them users know; "
+                               "--items FILE with --with-known does without it");
+}
+
+static rk_status leave_out_known(const rk_predictor *p, const rk_recommend_options *o, rk_recommendable *r) {
+    if (!o->with_known) RK_TRY(rk_load_known_pairs(p->config, "test", &r->left_out));
     return collect_excluded_pairs(r);
+}
+
+rk_status rk_recommendable_make(const rk_predictor *p, const rk_recommend_options *o, rk_recommendable *r) {
+    RK_TRY(rk_comm_agree_on_status(p->comm, read_known_pairs(p, o, r)));
+    RK_TRY(rk_item_choice_make(p, o, r->known, &r->items));
+    return rk_comm_agree_on_status(p->comm, leave_out_known(p, o, r));
 }
 
 void rk_recommendable_release(rk_recommendable *r) {
@@ -71,7 +83,7 @@ static rk_status fill_catalog(rk_item_catalog *c, const rk_predictor *p, const r
     RK_TRY(rk_recommendable_make(p, o, &c->from));
     rk_user_rows_init(p, c->from.known, &c->users);
     c->dim = rk_model_vector_dim(p->model);
-    return o->index ? rk_index_ranking_open(o->index, p->model, c->from.items.n_ids, &c->by_index)
+    return o->index ? rk_index_ranking_open(o->index, p->model, &c->from.items, &c->by_index)
                     : read_vectors(c, p);
 }
 
@@ -122,14 +134,15 @@ const char *rk_item_catalog_name(const rk_item_catalog *c, int64_t item, char ro
 
 int64_t rk_item_catalog_find(const rk_item_catalog *c, const char *name, size_t n_bytes) {
     const rk_item_choice *items = &c->from.items;
-    int64_t id = rk_transforms_id_of(items->transforms, items->feature, (rk_span){name, n_bytes});
-    return id < 0 ? -1 : items->places[id];
+    int64_t id;
+    bool known = rk_transforms_id_of(items->transforms, items->feature, (rk_span){name, n_bytes}, &id);
+    return known ? rk_item_choice_place(items, id) : -1;
 }
 
 bool rk_item_catalog_knows_user(const rk_item_catalog *c, const char *name, size_t n_bytes,
                                 const int64_t **items, int64_t *n) {
     rk_span user = {name, n_bytes};
-    *items = rk_recommendable_known(&c->from, rk_user_rows_id(&c->users, user), n);
+    *items = rk_recommendable_known(&c->from, rk_user_rows_number(&c->users, c->from.left_out, user), n);
     return rk_user_rows_can_answer(&c->users, user);
 }
 
@@ -188,7 +201,8 @@ static rk_status search_index(const rk_item_catalog *c, rk_session *s, const rk_
                                        .scores = s->scores};
     RK_TRY(rk_index_ranking_find(&c->by_index, &call));
     for (int64_t i = 0; i < n_found; i++)
-        s->found[i] = (rk_found_item){s->ids[i] < 0 ? -1 : items->places[s->ids[i]], s->scores[i]};
+        s->found[i] = (rk_found_item){s->ids[i] < 0 ? -1 : rk_item_choice_place_of_index(items, s->ids[i]),
+                                      s->scores[i]};
     return RK_OK;
 }
 

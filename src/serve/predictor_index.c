@@ -36,14 +36,18 @@ static void release_indexing(indexing *g) {
     rk_index_free(g->index);
 }
 
+static rk_status choose_items(indexing *g) {
+    rk_predictor *p = g->predictor;
+    rk_recommend_options chosen = RK_RECOMMEND_OPTIONS_INIT;
+    chosen.items = g->options->items;
+    RK_TRY(rk_comm_agree_on_status(p->comm, rk_config_interactions(p->config, &g->known)));
+    return rk_item_choice_make(p, &chosen, g->known, &g->items);
+}
+
 static rk_status open_readers(indexing *g) {
     const rk_predictor_index_options *o = g->options;
-    rk_config *c = g->predictor->config;
-    rk_recommend_options chosen = RK_RECOMMEND_OPTIONS_INIT;
-    chosen.items = o->items;
-    RK_TRY(rk_config_interactions(c, &g->known));
-    RK_TRY(rk_item_choice_make(g->predictor, &chosen, g->known, &g->items));
-    if (!o->with_known) RK_TRY(rk_load_known_pairs(c, "test", &g->left_out));
+    RK_TRY(rk_item_choice_check_index(&g->items));
+    if (!o->with_known) RK_TRY(rk_load_known_pairs(g->predictor->config, "test", &g->left_out));
     RK_TRY(rk_alloc((size_t)(g->items.n * g->dim), sizeof *g->item_vectors, &g->item_vectors));
     return rk_user_rows_open(g->predictor, o->users ? o->users : "train", g->known, &g->users);
 }
@@ -95,6 +99,7 @@ static rk_status make_index(rk_predictor *p, const rk_predictor_index_options *o
     RK_FAIL_IF(!rk_predictor_retrieves(p), RK_UNSUPPORTED,
                "only a two_tower has vectors of items to make an index of");
     g.dim = rk_model_vector_dim(p->model);
+    RK_TRY(choose_items(&g));
     RK_TRY(rk_comm_agree_on_status(p->comm, open_readers(&g)));
     RK_TRY(read_items(&g));
     RK_TRY(read_users(&g));

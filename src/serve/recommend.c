@@ -51,7 +51,6 @@ static rk_status open_recommending(recommending *r) {
     const rk_recommend_options *o = r->options;
     int64_t k = o->k ? o->k : 100;
     RK_FAIL_IF(k < 0, RK_INVALID_ARGUMENT, "k must be 1 or more, not %lld", (long long)k);
-    RK_TRY(rk_recommendable_make(r->predictor, o, &r->from));
     r->dim = rk_model_vector_dim(r->predictor->model);
     r->k = k < r->from.items.n ? k : r->from.items.n;
     RK_TRY(rk_alloc((size_t)r->k, sizeof *r->names, &r->names));
@@ -63,9 +62,9 @@ static rk_status open_recommending(recommending *r) {
 
 static rk_status rank_user(void *context, int64_t user, const float *scores) {
     const recommending *r = context;
-    int64_t id = rk_user_rows_id(&r->users, r->batch->texts[user]), n_known, n,
+    int64_t number = rk_user_rows_number(&r->users, r->from.left_out, r->batch->texts[user]), n_known, n,
             *places = r->places + user * r->k;
-    const int64_t *known = rk_recommendable_known(&r->from, id, &n_known);
+    const int64_t *known = rk_recommendable_known(&r->from, number, &n_known);
     RK_TRY(rk_rank_top_k(scores, r->from.items.n, known, n_known, r->k, places, &n));
     for (int64_t i = 0; i < r->k; i++) {
         if (i >= n) places[i] = -1;
@@ -179,10 +178,11 @@ static rk_status recommend_items(rk_predictor *p, const rk_recommend_options *o,
     RK_AUTO(release_recommending) recommending r = {.predictor = p, .options = o};
     RK_TRY(rk_recommend_check_model(p));
     RK_TRY(rk_recommend_check_same(p, o));
+    RK_TRY(rk_recommendable_make(p, o, &r.from));
     RK_TRY(rk_comm_agree_on_status(p->comm, open_recommending(&r)));
     if (o->index)
         RK_TRY(rk_comm_agree_on_status(
-            p->comm, rk_index_ranking_open(o->index, p->model, r.from.items.n_ids, &r.by_index)));
+            p->comm, rk_index_ranking_open(o->index, p->model, &r.from.items, &r.by_index)));
     else
         RK_TRY(lay_out_items(&r));
     RK_TRY(answer_all_users(&r, n_users));

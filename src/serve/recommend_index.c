@@ -11,16 +11,20 @@ enum { SAMPLED_VECTORS = 64, SAMPLED_USERS = 1000 };
 
 /* Some of the index's vectors are those of the model; their last digits depend on how many are computed at
  * once. */
-static rk_status check_vectors(const char *path, rk_model *model, int64_t n_ids, const rk_index *x,
-                               float *vector) {
+static rk_status check_vectors(const char *path, rk_model *model, const rk_item_choice *items,
+                               const rk_index *x, float *vector) {
     const double tolerance = 1e-4;
     for (int64_t i = 0; i < SAMPLED_VECTORS && i < x->base.n; i++) {
         int64_t position = i * x->base.n / SAMPLED_VECTORS, id;
         if (x->base.n < SAMPLED_VECTORS) position = i;
         id = rk_index_id(x, position);
-        RK_FAIL_IF(id < 0 || id >= n_ids, RK_INVALID_ARGUMENT,
-                   "'%s' has an item %lld, and the model has %lld", path, (long long)id, (long long)n_ids);
-        RK_TRY(rk_model_item_vectors(model, id, 1, vector));
+        RK_FAIL_IF(!items->has_keys && (id < 0 || id >= items->n_ids), RK_INVALID_ARGUMENT,
+                   "'%s' has an item %lld, and the model has %lld", path, (long long)id,
+                   (long long)items->n_ids);
+        int64_t place = rk_item_choice_place_of_index(items, id), of_model = id;
+        if (items->has_keys && place < 0) continue; /* which key it is, only those that are chosen say */
+        if (items->has_keys) of_model = items->keys[place];
+        RK_TRY(rk_model_item_vectors(model, &of_model, 1, vector));
         const rk_loose_f32 *own = rk_index_vector(x, position);
         double apart = 0, square = 0;
         for (int32_t d = 0; d < x->dim; d++) {
@@ -35,15 +39,17 @@ static rk_status check_vectors(const char *path, rk_model *model, int64_t n_ids,
     return RK_OK;
 }
 
-rk_status rk_index_ranking_open(const char *path, rk_model *model, int64_t n_ids, rk_index_ranking *out) {
+rk_status rk_index_ranking_open(const char *path, rk_model *model, const rk_item_choice *items,
+                                rk_index_ranking *out) {
     RK_AUTOFREE float *vector = NULL;
+    RK_TRY(rk_item_choice_check_index(items));
     RK_TRY(rk_index_open(path, NULL, &out->index));
     int64_t dim = rk_model_vector_dim(model);
     RK_FAIL_IF(out->index->dim != dim, RK_INVALID_ARGUMENT,
                "'%s' has vectors of %d numbers, but the model's have %lld", path, out->index->dim,
                (long long)dim);
     RK_TRY(rk_alloc((size_t)dim, sizeof *vector, &vector));
-    return check_vectors(path, model, n_ids, out->index, vector);
+    return check_vectors(path, model, items, out->index, vector);
 }
 
 void rk_index_ranking_release(rk_index_ranking *r) {
@@ -101,7 +107,7 @@ rk_status rk_index_ranking_search(rk_index_ranking *r, const rk_item_choice *ite
     RK_TRY(measure_recall(r, &call));
     for (int64_t i = 0; i < n * k; i++) {
         scores[i] = places[i] < 0 ? 0 : scores[i];
-        places[i] = places[i] < 0 ? -1 : items->places[places[i]];
+        places[i] = places[i] < 0 ? -1 : rk_item_choice_place_of_index(items, places[i]);
     }
     return RK_OK;
 }

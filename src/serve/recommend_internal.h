@@ -26,21 +26,31 @@ rk_status rk_unknown_values_add(rk_unknown_values *values, rk_span value);
 const char *rk_unknown_values_text(rk_unknown_values *values);
 void rk_unknown_values_release(rk_unknown_values *values);
 
-/* The items that may be recommended, by their places 0 .. n-1: ascending by id. */
+/* The items that may be recommended, by their places 0 .. n-1: ascending by id, or in the order of
+ * rk_key_rank. Of a feature with keys they are those that have rows. */
 typedef struct rk_item_choice {
     const rk_transforms *transforms;
     int64_t feature; /* of the section */
-    int64_t n, n_ids;
-    int64_t *ids;        /* [n] */
-    int64_t *places;     /* [n_ids]: of an item's id, or -1 */
+    bool has_keys;
+    int64_t n, n_ids;    /* n_ids: of the feature; 0: it has keys */
+    int64_t *ids;        /* [n], ascending, as an index has them: ids, or the low 63 bits of keys */
+    int64_t *keys;       /* [n]; NULL: the ids are those of the feature */
     rk_vocabulary texts; /* names that were read, */
     int64_t *text_of;    /* [n]: an item's; NULL: ids say them */
 } rk_item_choice;
 /* known: the training data's pairs; NULL if options->items says which items. Zeroed before; to be released,
- * after a failure too. */
+ * after a failure too. All ranks call it, and have the same status. */
 rk_status rk_item_choice_make(const rk_predictor *predictor, const rk_recommend_options *options,
                               const rk_interactions *known, rk_item_choice *out);
 void rk_item_choice_release(rk_item_choice *choice);
+/* The feature's id or key of the item at a place; the place of one, or of an index's id: -1, it has none. */
+static inline int64_t rk_item_choice_id(const rk_item_choice *choice, int64_t place) {
+    return choice->keys ? choice->keys[place] : choice->ids[place];
+}
+int64_t rk_item_choice_place(const rk_item_choice *choice, int64_t id);
+int64_t rk_item_choice_place_of_index(const rk_item_choice *choice, int64_t id);
+/* RK_UNSUPPORTED: an index would have one id for two of them. */
+rk_status rk_item_choice_check_index(const rk_item_choice *choice);
 /* The item at a place, as the data names it; it may stand in scratch. */
 rk_span rk_item_choice_name(const rk_item_choice *choice, int64_t place, char scratch[RK_I64_BYTES]);
 /* Vectors of the items at places first .. first+n-1, of a context that is an rk_item_reader: an rk_item_rows.
@@ -48,6 +58,7 @@ rk_span rk_item_choice_name(const rk_item_choice *choice, int64_t place, char sc
 typedef struct rk_item_reader {
     rk_model *model;
     const rk_item_choice *choice;
+    int64_t *ids;   /* [n_vectors] */
     float *vectors; /* [n_vectors, dim]: of ids from first_id on, read last */
     int64_t first_id, n_vectors;
 } rk_item_reader;
@@ -63,11 +74,11 @@ typedef struct rk_recommendable {
     int64_t *excluded;        /* beside left_out->items: their places, those that have one, */
     int64_t *excluded_begins; /* [n_users + 1] by user */
 } rk_recommendable;
-/* Zeroed before; to be released, after a failure too. */
+/* Zeroed before; to be released, after a failure too. All ranks call it, and have the same status. */
 rk_status rk_recommendable_make(const rk_predictor *predictor, const rk_recommend_options *options,
                                 rk_recommendable *out);
 void rk_recommendable_release(rk_recommendable *from);
-/* Places [*n], ascending, that are left out for a user, by the id; -1: none are. */
+/* Places [*n], ascending, that are left out for a user, by the number in left_out; -1: none are. */
 const int64_t *rk_recommendable_known(const rk_recommendable *from, int64_t user, int64_t *n);
 /* RK_UNSUPPORTED: the model scores rows. */
 rk_status rk_recommend_check_model(const rk_predictor *predictor);
@@ -94,11 +105,11 @@ rk_status rk_user_rows_open(const rk_predictor *predictor, const char *split, co
 /* texts [n]: the users' names. RK_END after the last, when those left out are warned of, by the first rank.
  */
 rk_status rk_user_rows_next(rk_user_rows *users, rk_batch_with_texts *out);
-/* A user's id; -1: the model does not know the name. */
-int64_t rk_user_rows_id(const rk_user_rows *users, rk_span name);
+/* A user's number among those of the pairs; -1: there are none, or the name has no number. */
+int64_t rk_user_rows_number(const rk_user_rows *users, const rk_interactions *pairs, rk_span name);
 void rk_user_rows_release(rk_user_rows *users);
 
-/* Users' bags of ids that they must not be given. Zero-initialize. */
+/* Users' bags of items that they must not be given, by the ids of an index. Zero-initialize. */
 typedef struct rk_user_bags {
     int64_t *begins; /* [n + 1] in ids */
     int64_t *ids;
@@ -118,8 +129,9 @@ typedef struct rk_index_ranking {
     size_t best_capacity, best_scores_capacity;
     int64_t n_measured, n_best, n_found;
 } rk_index_ranking;
-/* n_ids: the model's items, whose vectors the index must have. */
-rk_status rk_index_ranking_open(const char *path, rk_model *model, int64_t n_ids, rk_index_ranking *out);
+/* The index must have the vectors of the model's items. */
+rk_status rk_index_ranking_open(const char *path, rk_model *model, const rk_item_choice *items,
+                                rk_index_ranking *out);
 /* Of users [n] with `vectors` [n, dim]: places [n, k] of their best items, -1 behind them, and scores.
  * excluded: bags of ids. */
 rk_status rk_index_ranking_search(rk_index_ranking *ranking, const rk_item_choice *items,

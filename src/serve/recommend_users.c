@@ -5,13 +5,20 @@
 #include "base/memory.h"
 #include "serve/recommend_internal.h"
 
-int64_t rk_user_rows_id(const rk_user_rows *u, rk_span name) {
-    return rk_transforms_id_of(u->predictor->config->transforms, u->feature, name);
+static bool find_id(const rk_user_rows *u, rk_span name, int64_t *id) {
+    return rk_transforms_id_of(u->predictor->config->transforms, u->feature, name, id);
+}
+
+int64_t rk_user_rows_number(const rk_user_rows *u, const rk_interactions *pairs, rk_span name) {
+    int64_t id;
+    return pairs && find_id(u, name, &id) ? rk_interactions_user(pairs, id) : -1;
 }
 
 static bool is_known_user(const rk_user_rows *u, rk_span name) {
-    int64_t id = rk_user_rows_id(u, name);
-    return id >= 0 && (!u->known || u->known->offsets[id + 1] > u->known->offsets[id]);
+    int64_t id;
+    if (!u->known) return find_id(u, name, &id);
+    int64_t number = rk_user_rows_number(u, u->known, name);
+    return number >= 0 && u->known->offsets[number + 1] > u->known->offsets[number];
 }
 
 bool rk_user_rows_can_answer(const rk_user_rows *u, rk_span name) {
@@ -98,12 +105,13 @@ void rk_user_rows_release(rk_user_rows *u) {
 
 rk_status rk_user_bags_add(rk_user_bags *bags, const rk_user_rows *users, const rk_interactions *pairs,
                            rk_span name) {
-    int64_t user = rk_user_rows_id(users, name), at = bags->n ? bags->begins[bags->n] : 0, n = 0;
-    const int64_t *of_user = pairs && user >= 0 ? pairs->offsets + user : NULL;
+    int64_t user = rk_user_rows_number(users, pairs, name), at = bags->n ? bags->begins[bags->n] : 0, n = 0;
+    const int64_t *of_user = user >= 0 ? pairs->offsets + user : NULL;
     if (of_user) n = of_user[1] - of_user[0];
     RK_TRY(rk_reserve(&bags->begins, &bags->begins_capacity, (size_t)bags->n + 2, sizeof *bags->begins));
     RK_TRY(rk_reserve(&bags->ids, &bags->ids_capacity, (size_t)(at + n), sizeof *bags->ids));
-    for (int64_t i = 0; i < n; i++) bags->ids[at + i] = pairs->items[of_user[0] + i];
+    for (int64_t i = 0; i < n; i++) /* of a key its low 63 bits */
+        bags->ids[at + i] = rk_interactions_item_id(pairs, pairs->items[of_user[0] + i]) & INT64_MAX;
     bags->begins[0] = 0;
     bags->begins[++bags->n] = at + n;
     return RK_OK;

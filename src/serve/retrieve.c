@@ -41,13 +41,20 @@ int64_t rk_session_n_items(const rk_session *s) {
 }
 
 rk_status rk_session_item_vectors(rk_session *s, int64_t first, int64_t n, float *vectors) {
+    RK_AUTOFREE int64_t *ids = NULL;
     RK_TRY(check_two_tower(s));
     int64_t n_items = rk_session_n_items(s);
+    RK_FAIL_IF(n_items == 0, RK_UNSUPPORTED,
+               "the item's feature '%s' has keys, which have no numbers\nhint: rk_item_catalog_create finds "
+               "the items that have rows",
+               find_item_feature(s)->name);
     RK_FAIL_IF(first < 0 || n < 0 || n > n_items || first > n_items - n, RK_INVALID_ARGUMENT,
                "items %lld to %lld are not among the %lld items", (long long)first,
                (long long)(first + n - 1), (long long)n_items);
+    RK_TRY(rk_alloc((size_t)n, sizeof *ids, &ids));
+    for (int64_t i = 0; i < n; i++) ids[i] = first + i;
     rk_threads_before before = rk_session_begin(s);
-    return rk_session_end(before, rk_inference_item_vectors(s->inference, first, n, &s->cancel, vectors));
+    return rk_session_end(before, rk_inference_item_vectors(s->inference, ids, n, &s->cancel, vectors));
 }
 
 static rk_status transform_users(rk_session *s, const struct ArrowSchema *schema,

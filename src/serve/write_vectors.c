@@ -94,12 +94,15 @@ static rk_status find_vectors(rk_predictor *p, bool of_items, const rk_recommend
     RK_AUTO(rk_item_choice_release) rk_item_choice items = {0};
     RK_AUTO(rk_user_rows_release) rk_user_rows users = {0};
     rk_interactions *known = NULL;
-    rk_status status = of_items && o->items ? RK_OK : rk_config_interactions(p->config, &known);
-    if (status == RK_OK)
-        status = of_items ? rk_item_choice_make(p, o, known, &items)
-                          : rk_user_rows_open(p, o->users ? o->users : "train", known, &users);
-    RK_TRY(rk_comm_agree_on_status(p->comm, status));
-    return of_items ? find_items(p, &items, v) : find_users(p, &users, v);
+    RK_TRY(rk_comm_agree_on_status(p->comm,
+                                   of_items && o->items ? RK_OK : rk_config_interactions(p->config, &known)));
+    if (of_items) {
+        RK_TRY(rk_item_choice_make(p, o, known, &items));
+        return find_items(p, &items, v);
+    }
+    RK_TRY(
+        rk_comm_agree_on_status(p->comm, rk_user_rows_open(p, o->users ? o->users : "train", known, &users)));
+    return find_users(p, &users, v);
 }
 
 static rk_status write_vectors(rk_predictor *p, bool of_items, const rk_recommend_options *o, int64_t *n) {

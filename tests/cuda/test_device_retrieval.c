@@ -217,6 +217,7 @@ static void pair_twins(twins *t, int m) {
 static void assert_rows_close(twins *t, const char *what) {
     static float on_cpu[MAX_SAMPLES * MAX_DIM], on_gpu[MAX_SAMPLES * MAX_DIM];
     static pair_batch b;
+    int64_t items[40];
     int32_t dim = rk_model_vector_dim(t->cpu);
     draw_pair_batch(&b, 90, 33, t->cpu->n_features);
     OK(rk_model_predict(t->cpu, &b.batch, on_cpu));
@@ -225,8 +226,9 @@ static void assert_rows_close(twins *t, const char *what) {
     OK(rk_model_user_vectors(t->cpu, &b.batch, on_cpu));
     OK(rk_model_user_vectors(t->gpu, &b.batch, on_gpu));
     if (!(nmse(on_gpu, on_cpu, 33 * dim) <= CLOSE)) fail_msg("%s: users' vectors differ", what);
-    OK(rk_model_item_vectors(t->cpu, 3, 40, on_cpu));
-    OK(rk_model_item_vectors(t->gpu, 3, 40, on_gpu));
+    for (int64_t i = 0; i < 40; i++) items[i] = 3 + i;
+    OK(rk_model_item_vectors(t->cpu, items, 40, on_cpu));
+    OK(rk_model_item_vectors(t->gpu, items, 40, on_gpu));
     if (!(nmse(on_gpu, on_cpu, 40 * dim) <= CLOSE)) fail_msg("%s: items' vectors differ", what);
 }
 

@@ -63,6 +63,66 @@ static void test_lists(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+static void assert_keys(const int64_t *keys, int64_t n, const int64_t *wanted, int64_t n_wanted) {
+    assert_int_equal(n, n_wanted);
+    assert_memory_equal(keys, wanted, (size_t)n * sizeof *keys);
+}
+
+/* Keys are numbered in an order of their low 63 bits; merged pairs have numbers of both, by which each of
+ * them can be told. */
+static void test_keys(void **state) {
+    (void)state;
+    static const char features[] =
+        "train: keys.csv\nfeatures: [{name: user, key: true}, {name: item, key: true}]\n",
+                      text[] =
+                          "train: keys.csv\nfeatures: [{name: user, identity: 4}, {name: item, key: true}]\n";
+    static const int64_t users[] = {3, INT64_MAX, -1}, items[] = {INT64_MIN, 7, 9, -2},
+                         all_users[] = {2, 3, INT64_MAX, -1}, all_items[] = {INT64_MIN, 7, 8, 9, -2},
+                         offsets[] = {0, 2, 3, 5}, pairs[] = {1, 3, 2, 0, 2}, renumbered[] = {0, 0, 2, 3, 5},
+                         by_all[] = {1, 4, 3, 0, 3}, counts[] = {1, 1, 2, 1};
+    opened o;
+    rk_interactions *x, *more, *all, *again;
+    write_file("keys.csv",
+               "user,item\n3,7\n-1,9\n18446744073709551615,-9223372036854775808\n3,-2\n3,7\n"
+               "9223372036854775807,9\n");
+    open_train(&o, features);
+    OK(rk_interactions_collect(o.dataset, (rk_pair_features){0, 1}, &x));
+    close_section(&o);
+    assert_keys(x->user_keys, x->n_users, users, 3);
+    assert_keys(x->item_keys, x->n_items, items, 4);
+    assert_memory_equal(x->offsets, offsets, sizeof offsets);
+    assert_memory_equal(x->items, pairs, sizeof pairs);
+    assert_memory_equal(x->counts, counts, sizeof counts);
+    for (int64_t i = 0; i < 4; i++) assert_int_equal(rk_interactions_item(x, items[i]), i);
+    assert_int_equal(rk_interactions_item(x, 8), -1);
+    assert_int_equal(rk_interactions_user(x, 2), -1);
+    write_file("keys.csv", "user,item\n2,8\n3,8\n");
+    open_train(&o, features);
+    OK(rk_interactions_collect(o.dataset, (rk_pair_features){0, 1}, &more));
+    close_section(&o);
+    OK(rk_interactions_merge(x, more, &all));
+    assert_keys(all->user_keys, all->n_users, all_users, 4);
+    assert_keys(all->item_keys, all->n_items, all_items, 5);
+    assert_int_equal(all->offsets[4], 7);
+    OK(rk_interactions_renumber(x, all, &again));
+    assert_keys(again->item_keys, again->n_items, all_items, 5);
+    assert_memory_equal(again->offsets, renumbered, sizeof renumbered);
+    assert_memory_equal(again->items, by_all, sizeof by_all);
+    rk_interactions_unref(x);
+    rk_interactions_unref(more);
+    rk_interactions_unref(all);
+    rk_interactions_unref(again);
+    open_train(&o, text);
+    OK(rk_interactions_collect(o.dataset, (rk_pair_features){0, 1}, &x));
+    close_section(&o);
+    assert_null(x->user_keys);
+    assert_int_equal(x->n_users, 4);
+    assert_int_equal(rk_interactions_item(x, 8), 0);
+    assert_int_equal(rk_interactions_item_id(x, 0), 8);
+    rk_interactions_unref(x);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 static void fails(const char *text, rk_status status, const char *message) {
     opened o;
     rk_interactions *x = NULL;
@@ -99,7 +159,8 @@ static void test_refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lists), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lists), cmocka_unit_test(test_keys),
+                                       cmocka_unit_test(test_refusals)};
     if (!mkdtemp(directory)) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[128];

@@ -164,7 +164,8 @@ static void test_adjacency(void **state) {
 }
 
 static int64_t id_of(const opened *o, int64_t feature, const char *text) {
-    return rk_transforms_id_of(o->transforms, feature, (rk_span){text, strlen(text)});
+    int64_t id;
+    return rk_transforms_id_of(o->transforms, feature, (rk_span){text, strlen(text)}, &id) ? id : -1;
 }
 
 static void assert_value(const opened *o, int64_t feature, int64_t id, const char *wanted) {

@@ -181,12 +181,14 @@ static void test_predictions(void **state) {
     rows r;
     float scores[N];
     rk_real user_vectors[N * DIM], item_vectors[ITEMS * DIM];
+    int64_t item_ids[ITEMS];
     pairs_init(&f, whole);
     OK(rk_model_build(&f.options, &model));
     read_rows(model, &r);
     OK(rk_model_predict(model, &batch, scores));
     OK(rk_model_user_vectors(model, &batch, user_vectors));
-    OK(rk_model_item_vectors(model, 0, ITEMS, item_vectors)); /* more than a batch */
+    for (int64_t i = 0; i < ITEMS; i++) item_ids[i] = i;
+    OK(rk_model_item_vectors(model, item_ids, ITEMS, item_vectors)); /* more than a batch */
     assert_int_equal(rk_model_vector_dim(model), DIM);
     assert_true(rk_model_peak_bytes(model, &batch) > rk_model_count_bytes(model).arena);
     assert_true(fabs(rk_retrieval_mean_history_length(model->retrieval) - (9 + 4 + 16 + 1 + 4) / 12.0) <
@@ -352,7 +354,8 @@ static void test_refusals(void **state) {
     rk_model_free(model);
     f.options.interactions = NULL;
     FAILS(rk_model_build(&f.options, &model), RK_INVALID_ARGUMENT,
-          "a two_tower with history, popularity or in_batch needs the training data's pairs");
+          "a two_tower with history, popularity, in_batch or items that are keys needs the training data's "
+          "pairs");
     fixture_release(&f);
     assert_int_equal(rk_alloc_live(), 0);
 }

@@ -50,11 +50,13 @@ static void test_vectors(void **state) {
     (void)state;
     static opened o;
     static float wanted[N_ROWS * DIM];
+    int64_t ids[ITEMS];
     const rk_batch *batch;
     rk_transform_workspace *workspace;
     memory_rows rows;
     open_session(&o);
-    OK(rk_model_item_vectors(o.predictor->model, 0, ITEMS, wanted));
+    for (int64_t i = 0; i < ITEMS; i++) ids[i] = i;
+    OK(rk_model_item_vectors(o.predictor->model, ids, ITEMS, wanted));
     for (int i = 0; i < ITEMS * DIM; i++) assert_true(fabsf(o.items[i] - wanted[i]) < 1e-6f);
     OK(rk_transform_workspace_create(o.predictor->config->transforms, &workspace));
     take_rows(&rows, 0, N_ROWS);

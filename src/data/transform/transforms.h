@@ -60,8 +60,9 @@ static inline void rk_transforms_auto_free(rk_transforms **transforms) { /* for 
 int64_t rk_transforms_find_feature(const rk_transforms *transforms,
                                    const char *name); /* of the section; -1 */
 /* A categorical feature's values by their ids; feature: its number in the section, of no cross. */
-/* The id of a value as a file has it; -1: it has none, or one of those that all unknown values share. */
-int64_t rk_transforms_id_of(const rk_transforms *transforms, int64_t feature, rk_span value);
+/* The id of a value as a file has it, or its key; false: it has none, or one of those that all unknown values
+ * share. */
+bool rk_transforms_id_of(const rk_transforms *transforms, int64_t feature, rk_span value, int64_t *id);
 /* The value of an id, which may stand in scratch [RK_I64_BYTES]; false: nothing says which it is, as of one
  * that is hashed. */
 bool rk_transforms_value_of(const rk_transforms *transforms, int64_t feature, int64_t id, char *scratch,

@@ -146,12 +146,11 @@ int64_t rk_transforms_find_feature(const rk_transforms *t, const char *name) {
     return i;
 }
 
-int64_t rk_transforms_id_of(const rk_transforms *t, int64_t feature, rk_span value) {
+bool rk_transforms_id_of(const rk_transforms *t, int64_t feature, rk_span value, int64_t *id) {
     const rk_data_feature *f = &t->section->features[feature];
     const value_reader k = {.t = t, .f = f, .fitted = &t->fitted[feature]};
-    int64_t id;
-    bool known = id_of_value(&k, NULL, 0, value, &id) == RK_OK;
-    return known && (!f->vocabulary.line || id >= f->vocabulary.oov) ? id : -1;
+    if (id_of_value(&k, NULL, 0, value, id) != RK_OK || (*id < 0 && !f->key)) return false;
+    return !f->vocabulary.line || *id >= f->vocabulary.oov;
 }
 
 bool rk_transforms_value_of(const rk_transforms *t, int64_t feature, int64_t id, char *scratch,

@@ -103,6 +103,10 @@ static bool is_local_key(const rk_dynamic_table *t, int64_t key) {
     return bucket >= t->first_bucket && bucket < t->end_bucket;
 }
 
+bool rk_dynamic_has_row(const rk_dynamic_table *t, int64_t key) {
+    return is_local_key(t, key) && rk_dynamic_find_row(t, key) != 0;
+}
+
 int64_t rk_dynamic_count_local_keys(const rk_dynamic_table *t, const int64_t *keys, int64_t n) {
     int64_t n_own = 0;
     for (int64_t i = 0; i < n; i++) n_own += is_local_key(t, keys[i]);

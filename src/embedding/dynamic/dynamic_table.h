@@ -165,6 +165,7 @@ void rk_dynamic_free(rk_dynamic_table *table);
 rk_status rk_dynamic_grow_rows(rk_dynamic_table *table, int64_t n_places);
 
 int64_t rk_dynamic_find_row(const rk_dynamic_table *table, int64_t key); /* 0: it has none; not counted */
+bool rk_dynamic_has_row(const rk_dynamic_table *table, int64_t key); /* of any key, also of another part */
 /* The rows that keys have or share; returns how many uses share one. */
 int64_t rk_dynamic_find_rows_of_uses(const rk_dynamic_table *table, const rk_key_uses *uses);
 /* The same; uses that share a row are counted. */

@@ -101,6 +101,9 @@ rk_status rk_embeddings_append_row_records(rk_embeddings *embeddings, const char
                                            const void *records);
 /* The folders there with logs of a table's rows, whatever the parts that it was cut into. */
 rk_status rk_list_row_folders(const char *directory, const char *table, rk_text_list *out);
+/* Sets has_row[i] for each of keys [n] that has a row of its own in a part of the dynamic table here. */
+void rk_embeddings_find_keys(const rk_embeddings *embeddings, const char *table, const int64_t *keys,
+                             int64_t n, bool *has_row);
 rk_key_counts rk_embeddings_sum_key_counts(const rk_embeddings *embeddings); /* of all dynamic tables */
 
 #endif

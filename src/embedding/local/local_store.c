@@ -125,6 +125,11 @@ static rk_status local_load_rows(rk_store *store, const char *directory) {
     return rk_embeddings_load_rows(((local_store *)store)->embeddings, directory);
 }
 
+static void local_find_keys(const rk_store *store, const char *table, const int64_t *keys, int64_t n,
+                            bool *has_row) {
+    rk_embeddings_find_keys(((const local_store *)store)->embeddings, table, keys, n, has_row);
+}
+
 static void local_scale_learning_rate(rk_store *store, double factor) {
     /* Fails for a factor that is no positive number only, which no schedule yields. */
     (void)rk_embeddings_scale_learning_rate(((local_store *)store)->embeddings, factor);
@@ -167,6 +172,7 @@ static const rk_store_ops local_ops = {.free = free_store,
                                        .has_row_files = local_has_row_files,
                                        .save_rows = local_save_rows,
                                        .load_rows = local_load_rows,
+                                       .find_keys = local_find_keys,
                                        .scale_learning_rate = local_scale_learning_rate,
                                        .bytes = local_bytes,
                                        .count = local_count,

@@ -236,6 +236,11 @@ static rk_status sharded_load_rows(rk_store *store, const char *directory) {
     return rk_embeddings_load_rows(sharded_of_store(store)->store, directory);
 }
 
+static void sharded_find_keys(const rk_store *store, const char *table, const int64_t *keys, int64_t n,
+                              bool *has_row) {
+    rk_embeddings_find_keys(sharded_of_store(store)->store, table, keys, n, has_row);
+}
+
 static void sharded_reload(rk_store *store) {
     rk_embeddings_finish_loading(sharded_of_store(store)->store);
     rk_row_before_images_clear(&sharded_of_store(store)->before_images);
@@ -295,6 +300,7 @@ const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
                                      .has_row_files = sharded_has_row_files,
                                      .save_rows = sharded_save_rows,
                                      .load_rows = sharded_load_rows,
+                                     .find_keys = sharded_find_keys,
                                      .scale_learning_rate = sharded_scale_learning_rate,
                                      .bytes = sharded_bytes,
                                      .count = sharded_count,

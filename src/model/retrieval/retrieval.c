@@ -126,15 +126,23 @@ void rk_retrieval_free(rk_retrieval *r) {
     rk_candidate_loss_free(r->loss);
     RK_FREE_ALL(r->log_q, r->micro_batch_losses);
     rk_retrieval_ranks_release(&r->ranks);
-    RK_FREE_ALL(r->features, r->lookups, r);
+    RK_FREE_ALL(r->features, r->lookups, r->item_table, r);
 }
 
 rk_data_schema rk_retrieval_lookup_schema(const rk_retrieval *r) {
     return (rk_data_schema){.n_features = r->n_lookups, .features = r->lookups};
 }
 
-void rk_retrieval_set_sources(const rk_retrieval *r, rk_collection_config *tables) {
+rk_status rk_retrieval_set_sources(rk_retrieval *r, rk_collection_config *tables) {
     for (int32_t f = 0; f < tables->n_features; f++) tables->sources[f] = r->features[tables->sources[f]];
+    for (int32_t f = 0; f < tables->n_features; f++)
+        if (tables->sources[f] == r->pair.item && !r->item_table)
+            RK_TRY(rk_strdup(tables->tables[tables->table_of[f]].name, &r->item_table));
+    return RK_OK;
+}
+
+const char *rk_retrieval_item_table(const rk_retrieval *r) {
+    return r->item_table;
 }
 
 int64_t rk_retrieval_n_negatives(const rk_retrieval *r) {
@@ -144,15 +152,22 @@ int64_t rk_retrieval_n_negatives(const rk_retrieval *r) {
 uint64_t rk_retrieval_memory_bytes(const rk_model *model) {
     const rk_retrieval *r = model->retrieval;
     uint64_t bytes = r->loss ? rk_candidate_loss_bytes(r->loss) : 0;
-    if (r->known)
-        bytes += (uint64_t)(r->known->offsets[r->known->n_users] + r->known->n_users + r->known->n_items) *
-                 sizeof(int64_t);
-    return bytes;
+    return bytes + (r->known ? rk_interactions_bytes(r->known) : 0);
+}
+
+/* How many items there are to sample, and users and items to rank. */
+static int64_t count_items(const rk_retrieval *r) {
+    int64_t n = r->schema.features[r->pair.item].cardinality;
+    return n || !r->known ? n : r->known->n_items;
+}
+
+static int64_t count_users(const rk_retrieval *r) {
+    int64_t n = r->schema.features[r->pair.user].cardinality;
+    return n || !r->known ? n : r->known->n_users;
 }
 
 double rk_retrieval_ranking_memory_bytes(const rk_retrieval *r, int32_t dim) {
-    double users = (double)r->schema.features[r->pair.user].cardinality,
-           items = (double)r->schema.features[r->pair.item].cardinality;
+    double users = (double)count_users(r), items = (double)count_items(r);
     return sizeof(rk_real) * (dim * (users + 2 * items) + RK_USERS_AT_ONCE * items * rk_parallel_threads());
 }
 
@@ -222,11 +237,14 @@ rk_status rk_retrieval_create_loss(rk_model *model, const rk_model_options *o) {
     const rk_retrieval_section *s = &r->section;
     r->user = rk_graph_find(model->graph, "user_vector");
     r->item = rk_graph_find(model->graph, "item_vector");
-    int64_t n_items = r->schema.features[r->pair.item].cardinality;
+    int64_t n_items = count_items(r);
     bool by_popularity = s->sampling == RK_SAMPLING_POPULARITY,
-         needs_known = by_popularity || s->history || s->in_batch;
+         has_keys = r->schema.features[r->pair.item].cardinality == 0,
+         needs_known = by_popularity || s->history || s->in_batch || has_keys;
     RK_FAIL_IF(needs_known && !r->known, RK_INVALID_ARGUMENT,
-               "a two_tower with history, popularity or in_batch needs the training data's pairs");
+               "a two_tower with history, popularity, in_batch or items that are keys needs the training "
+               "data's pairs");
+    RK_FAIL_IF(n_items == 0, RK_BAD_DATA, "no negatives can be sampled: the training data has no pairs");
     RK_FAIL_IF(n_items > INT32_MAX, RK_UNSUPPORTED, "a two_tower supports up to 2^31 - 1 items, not %lld",
                (long long)n_items);
     RK_TRY(rk_negative_sampler_create(n_items, by_popularity ? r->known->counts : NULL,

@@ -17,7 +17,7 @@ void rk_retrieval_free(rk_retrieval *retrieval);
 rk_data_schema rk_retrieval_lookup_schema(const rk_retrieval *retrieval);
 /* Of tables that were made for those: from numbers of theirs to the batch's, where the history is after the
  * data's own. */
-void rk_retrieval_set_sources(const rk_retrieval *retrieval, rk_collection_config *tables);
+rk_status rk_retrieval_set_sources(rk_retrieval *retrieval, rk_collection_config *tables);
 int64_t rk_retrieval_n_negatives(const rk_retrieval *retrieval); /* samples that extend a batch */
 int64_t rk_retrieval_n_local_negatives(const rk_model *model, int64_t n_pairs,
                                        int64_t n); /* of the n samples of this process, pairs first */
@@ -36,9 +36,11 @@ const rk_real *rk_retrieval_log_q_of_candidates(rk_retrieval *retrieval, const r
 rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model,
                                                   int64_t max_n); /* without its micro-batches */
 rk_status rk_retrieval_loss_not_finite_error(const rk_model *model, double loss);
-/* Samples of items first .. first+n-1 with empty users; a view of what is built in `memory`. */
-rk_status rk_retrieval_make_item_batch(const rk_model *model, int64_t first, int64_t n,
+/* Samples of items with these ids [n] and empty users; a view of what is built in `memory`. */
+rk_status rk_retrieval_make_item_batch(const rk_model *model, const int64_t *ids, int64_t n,
                                        rk_retrieval_batch *memory, rk_batch *out);
+/* The table that the item's feature reads, once the tables are configured. */
+const char *rk_retrieval_item_table(const rk_retrieval *retrieval);
 /* Of the extended batch as a whole. */
 extern const rk_loss_ops rk_retrieval_losses;
 

@@ -19,6 +19,7 @@ struct rk_retrieval {
     rk_data_feature_info *infos;  /* schema.features */
     rk_interactions *known;       /* may be NULL */
     rk_pair_features pair;
+    char *item_table;
     int32_t *features;             /* [n_lookups]: of the batch, the history's is schema.n_features */
     rk_data_feature_info *lookups; /* [n_lookups]: the same, the item last */
     int32_t n_lookups;

@@ -12,6 +12,24 @@
 /* Streams of random numbers beside those of rows, dropout and shuffling. */
 static const uint64_t draw_seed = 0x6e656761746976ull, history_seed = 0x686973746f7279ull;
 
+/* The id of item number `item`: pairs, histories and samples have numbers (rk_interactions). */
+static int64_t id_of_item(const rk_retrieval *r, int64_t item) {
+    return r->known ? rk_interactions_item_id(r->known, item) : item;
+}
+
+/* The number of sample i's item; of one that the training data has. */
+static rk_status read_item(const rk_retrieval *r, const rk_batch *batch, int64_t i, int64_t *out) {
+    RK_TRY(rk_batch_single_id(batch, &r->schema, r->pair.item, i, out));
+    if (!r->known) return RK_OK;
+    int64_t key = *out;
+    *out = rk_interactions_item(r->known, key);
+    RK_FAIL_IF(*out < 0, RK_BAD_DATA,
+               "row %lld: feature '%s': the key %lld was not in the training data when its pairs were read\n"
+               "hint: data must not change while a run trains on it",
+               (long long)(batch->first_row + i), r->schema.features[r->pair.item].name, (long long)key);
+    return RK_OK;
+}
+
 /* Probabilities to be a candidate: for the batch's own items, their frequency in the data; for sampled items,
  * the sampler's. A pair's own item is corrected like the candidates beside it: as an in-batch item if these
  * are candidates, else as a sampled one. */
@@ -35,6 +53,8 @@ static rk_status append_history(const rk_retrieval *r, const rk_batch *batch, co
                                 int64_t i, rk_retrieval_batch *to) {
     int64_t user, own = pairs ? pairs->ids[i] : -1, most = pairs ? r->section.max_history : 0;
     RK_TRY(rk_batch_single_id(batch, &r->schema, r->pair.user, i, &user));
+    user = rk_interactions_user(r->known, user);
+    if (user < 0) return RK_OK; /* a key that the training data has not */
     int64_t begin = r->known->offsets[user], n = r->known->offsets[user + 1] - begin, first = 0, taken = 0;
     if (most && n > most + 1)
         first =
@@ -42,7 +62,7 @@ static rk_status append_history(const rk_retrieval *r, const rk_batch *batch, co
     for (int64_t k = 0; k < n && (!most || taken < most); k++) {
         int64_t item = r->known->items[begin + (first + k) % n];
         if (item == own) continue;
-        RK_TRY(rk_retrieval_batch_add_id(to, r->schema.n_features, item));
+        RK_TRY(rk_retrieval_batch_add_id(to, r->schema.n_features, id_of_item(r, item)));
         taken++;
     }
     return RK_OK;
@@ -60,7 +80,7 @@ static rk_status draw_negative_items(const rk_model *model, const rk_batch *batc
     out->weighted = batch->sample_weights != NULL;
     for (int64_t i = 0; i < batch->n; i++) {
         int64_t item;
-        RK_TRY(rk_batch_single_id(batch, &r->schema, r->pair.item, i, &item));
+        RK_TRY(read_item(r, batch, i, &item));
         out->ids[i] = (int32_t)item;
     }
     for (int64_t j = 0; j < r->section.negatives; j++)
@@ -92,7 +112,8 @@ static rk_status append_histories_and_negatives(const rk_model *model, const rk_
             RK_TRY(rk_retrieval_batch_append_ids(memory, f, &batch->features[f], begin, n));
         }
         for (int64_t i = n; i < last - first; i++) {
-            if (f == r->pair.item) RK_TRY(rk_retrieval_batch_add_id(memory, f, pairs->ids[first + i]));
+            if (f == r->pair.item)
+                RK_TRY(rk_retrieval_batch_add_id(memory, f, id_of_item(r, pairs->ids[first + i])));
             RK_TRY(rk_retrieval_batch_end_sample(memory, f));
         }
     }
@@ -128,13 +149,13 @@ static rk_status make_prediction_piece(const rk_model *model, const rk_rank_batc
                                           &out->batch);
 }
 
-rk_status rk_retrieval_make_item_batch(const rk_model *model, int64_t first, int64_t n,
+rk_status rk_retrieval_make_item_batch(const rk_model *model, const int64_t *ids, int64_t n,
                                        rk_retrieval_batch *memory, rk_batch *out) {
     const rk_retrieval *r = model->retrieval;
     const rk_batch none = {.n_dense = model->n_dense, .n_features = r->schema.n_features};
     RK_TRY(rk_retrieval_batch_begin(memory, &none, 0, 0, n));
     for (int64_t i = 0; i < n; i++) {
-        RK_TRY(rk_retrieval_batch_add_id(memory, r->pair.item, first + i));
+        RK_TRY(rk_retrieval_batch_add_id(memory, r->pair.item, ids[i]));
         RK_TRY(rk_retrieval_batch_end_sample(memory, r->pair.item));
     }
     *out = rk_retrieval_batch_view(memory);

@@ -8,7 +8,7 @@
 /* The inputs of a two_tower's loss beside its vectors. */
 struct rk_pairs {
     int64_t n, step;
-    int32_t *ids;   /* [n + n_sampled]: items of the pairs, then the sampled ones */
+    int32_t *ids;   /* [n + n_sampled]: numbers of the pairs' items, then of the sampled ones */
     float *weights; /* [n], if weighted */
     bool weighted;
     size_t ids_capacity, weights_capacity;

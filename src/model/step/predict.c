@@ -99,7 +99,7 @@ rk_status rk_inference_user_vectors(rk_inference *i, const rk_batch *batch, cons
     return forward_in_pieces(i, &whole, &output, out);
 }
 
-rk_status rk_inference_item_vectors(rk_inference *i, int64_t first, int64_t n, const atomic_bool *cancel,
+rk_status rk_inference_item_vectors(rk_inference *i, const int64_t *ids, int64_t n, const atomic_bool *cancel,
                                     rk_real *out) {
     const rk_model *model = i->model;
     RK_FAIL_IF(!rk_model_is_two_tower(model), RK_INVALID_ARGUMENT, "only a two_tower has vectors of items");
@@ -112,8 +112,8 @@ rk_status rk_inference_item_vectors(rk_inference *i, int64_t first, int64_t n, c
         int64_t begin, end, some = n - done < most ? n - done : most;
         rk_ranks_local_samples(model->ranks, some, &begin, &end);
         rk_rank_batch piece = {.total = some, .base = begin};
-        RK_TRY(rk_retrieval_make_item_batch(model, first + done + begin, end - begin, &i->extended,
-                                            &piece.batch));
+        RK_TRY(
+            rk_retrieval_make_item_batch(model, ids + done + begin, end - begin, &i->extended, &piece.batch));
         RK_TRY(forward_local_and_all_gather(i, &piece, &output, out + done * output.width));
     }
     return RK_OK;
@@ -123,6 +123,6 @@ rk_status rk_model_user_vectors(rk_model *model, const rk_batch *batch, rk_real 
     return rk_inference_user_vectors(model->inference, batch, NULL, out);
 }
 
-rk_status rk_model_item_vectors(rk_model *model, int64_t first, int64_t n, rk_real *out) {
-    return rk_inference_item_vectors(model->inference, first, n, NULL, out);
+rk_status rk_model_item_vectors(rk_model *model, const int64_t *ids, int64_t n, rk_real *out) {
+    return rk_inference_item_vectors(model->inference, ids, n, NULL, out);
 }

@@ -230,26 +230,7 @@ static rk_status check_device(rk_config *c) {
     return RK_OK;
 }
 
-/* A two_tower numbers its users and items: it samples items, and ranks all of them. */
-static rk_status check_pair_keys(const rk_config *c) {
-    const rk_retrieval_section *pair = &c->model.retrieval;
-    for (int64_t i = 0; i < c->data.n_features; i++) {
-        const char *name = c->data.features[i].name;
-        bool is_user = name && pair->user && strcmp(name, pair->user) == 0,
-             is_item = name && pair->item && strcmp(name, pair->item) == 0;
-        if (!c->data.features[i].key || !(is_user || is_item)) continue;
-        const rk_yaml_node *section = rk_yaml_get(rk_yaml_get(c->yaml.root, "model"), "retrieval");
-        return rk_error_hint(rk_yaml_error(&c->yaml, rk_yaml_get(section, is_user ? "user" : "item"),
-                                           "the feature '%s' has 'key', but the users and items of a "
-                                           "two_tower must be known beforehand",
-                                           name),
-                             "use 'vocabulary', 'hash' or 'identity' for it; its table may be dynamic");
-    }
-    return RK_OK;
-}
-
 static rk_status resolve_config(rk_config *c) {
-    if (rk_config_has_pairs(c)) RK_TRY(check_pair_keys(c));
     RK_TRY(check_asynchronous_ranks(c));
     RK_TRY(check_data_loaders(c));
     RK_TRY(check_device(c));

@@ -17,7 +17,9 @@ typedef struct ranking_task {
     const rk_interactions *relevant, *masked; /* masked: NULL: nothing */
     int64_t *users;                           /* [n_users]: those with relevant items, ascending */
     int64_t n_users, n_items, dim;
-    int64_t *places;         /* [all users]: of a user among `users`, or -1 */
+    int64_t *places;   /* [all users]: of a user among `users`, or -1 */
+    int64_t *item_ids; /* [n_items] */
+    rk_model *model;
     rk_real *user_vectors;   /* [n_users, dim] */
     bool *has_vector;        /* [n_users] */
     rk_packed_matrix *items; /* [dim, n_items] */
@@ -30,12 +32,14 @@ typedef struct ranking_task {
 } ranking_task;
 
 static void release_ranking_task(ranking_task *t) {
-    RK_FREE_ALL(t->users, t->places, t->user_vectors, t->has_vector, t->values);
+    RK_FREE_ALL(t->users, t->places, t->item_ids, t->user_vectors, t->has_vector, t->values);
     rk_packed_matrix_free(t->items);
 }
 
-static rk_status list_users(ranking_task *t) {
+static rk_status list_users_and_items(ranking_task *t) {
     const rk_interactions *x = t->relevant;
+    RK_TRY(rk_alloc((size_t)t->n_items, sizeof *t->item_ids, &t->item_ids));
+    for (int64_t i = 0; i < t->n_items; i++) t->item_ids[i] = rk_interactions_item_id(x, i);
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)x->n_users, t->users), RK_ARRAY((size_t)x->n_users, t->places)));
     for (int64_t u = 0; u < x->n_users; u++) {
         bool there = x->offsets[u + 1] > x->offsets[u];
@@ -52,7 +56,9 @@ static rk_status add_vectors(ranking_task *t, const rk_batch *batch, const rk_da
     for (int64_t i = 0; i < batch->n; i++) {
         int64_t user;
         RK_TRY(rk_batch_single_id(batch, schema, feature, i, &user));
-        int64_t place = t->places[user];
+        int64_t number = rk_interactions_user(t->relevant, user), place = number < 0 ? -1 : t->places[number];
+        RK_FAIL_IF(place < 0, RK_BAD_DATA, "row %lld: the user was not in the data when its pairs were read",
+                   (long long)(batch->first_row + i));
         if (t->has_vector[place]) continue;
         t->has_vector[place] = true;
         memcpy(t->user_vectors + place * t->dim, vectors + i * t->dim, (size_t)t->dim * sizeof *vectors);
@@ -60,7 +66,7 @@ static rk_status add_vectors(ranking_task *t, const rk_batch *batch, const rk_da
     return RK_OK;
 }
 
-static rk_status find_user_vectors(ranking_task *t, rk_model *model, rk_dataset *dataset, int32_t feature) {
+static rk_status find_user_vectors(ranking_task *t, rk_dataset *dataset, int32_t feature) {
     const rk_batch *batch;
     RK_AUTOFREE rk_real *vectors = NULL;
     size_t capacity = 0;
@@ -70,14 +76,15 @@ static rk_status find_user_vectors(ranking_task *t, rk_model *model, rk_dataset 
     rk_status status;
     while ((status = rk_dataset_next(dataset, &batch)) == RK_OK) {
         RK_TRY(rk_reserve(&vectors, &capacity, (size_t)(batch->n * t->dim), sizeof *vectors));
-        RK_TRY(rk_model_user_vectors(model, batch, vectors));
+        RK_TRY(rk_model_user_vectors(t->model, batch, vectors));
         RK_TRY(add_vectors(t, batch, rk_dataset_schema(dataset), feature, vectors));
     }
     return status == RK_END ? RK_OK : status;
 }
 
-static rk_status read_item_vectors(void *model, int64_t first, int64_t n, rk_real *rows) {
-    return rk_model_item_vectors(model, first, n, rows);
+static rk_status read_item_vectors(void *context, int64_t first, int64_t n, rk_real *rows) {
+    const ranking_task *t = context;
+    return rk_model_item_vectors(t->model, t->item_ids + first, n, rows);
 }
 
 static void store_metrics(ranking_task *t, int64_t place, const rk_ranking_metrics *rankings) {
@@ -97,7 +104,8 @@ static rk_status rank_user(void *context, int64_t place, const rk_real *scores) 
     rk_status status =
         rk_ranking_metrics_at_ks(scores, t->n_items, masked, n_masked, t->relevant->items + begin,
                                  t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics, rankings);
-    if (status != RK_OK) return rk_error_context(status, "user %lld", (long long)user);
+    if (status != RK_OK)
+        return rk_error_context(status, "user %lld", (long long)rk_interactions_user_id(t->relevant, user));
     store_metrics(t, place, rankings);
     return RK_OK;
 }
@@ -119,14 +127,14 @@ static rk_status store_positions(ranking_task *t, const uint32_t *places) {
 }
 
 /* The GPU counts how many items are before each that is to be found. */
-static rk_status rank_on_device(ranking_task *t, rk_model *model) {
+static rk_status rank_on_device(ranking_task *t) {
     RK_AUTOFREE rk_real *items = NULL;
     RK_AUTOFREE uint32_t *places = NULL;
     rk_status status = rk_alloc((size_t)(t->n_items * t->dim), sizeof *items, &items);
     if (status == RK_OK)
         status = rk_alloc((size_t)t->relevant->offsets[t->relevant->n_users], sizeof *places, &places);
     RK_TRY(rk_comm_agree_on_status(t->trainers, status));
-    RK_TRY(rk_model_item_vectors(model, 0, t->n_items, items));
+    RK_TRY(rk_model_item_vectors(t->model, t->item_ids, t->n_items, items));
     rk_ranking_positions counted = {.n_items = t->n_items,
                                     .n_users = t->end - t->first,
                                     .dim = t->dim,
@@ -136,18 +144,18 @@ static rk_status rank_on_device(ranking_task *t, rk_model *model) {
                                     .places = places,
                                     .asked = {t->relevant->offsets, t->relevant->items}};
     if (t->masked) counted.masked = (rk_item_lists){t->masked->offsets, t->masked->items};
-    RK_TRY(rk_model_compute_ranking_positions(model, &counted));
+    RK_TRY(rk_model_compute_ranking_positions(t->model, &counted));
     return store_positions(t, places);
 }
 
 /* On GPUs unless one has too little memory. */
-static rk_status rank_local_users(ranking_task *t, rk_model *model) {
-    if (rk_model_has_device(model)) {
-        rk_status status = rk_comm_agree_on_status(t->trainers, rank_on_device(t, model));
+static rk_status rank_local_users(ranking_task *t) {
+    if (rk_model_has_device(t->model)) {
+        rk_status status = rk_comm_agree_on_status(t->trainers, rank_on_device(t));
         if (status != RK_NO_MEMORY) return status;
         rk_log(RK_LOG_INFO, "the CPU ranks the items, not the GPU: %s", rk_last_error());
     }
-    RK_TRY(rk_item_matrix_create(t->n_items, t->dim, read_item_vectors, model, &t->items));
+    RK_TRY(rk_item_matrix_create(t->n_items, t->dim, read_item_vectors, t, &t->items));
     return rk_comm_agree_on_status(t->trainers, rank_on_processors(t));
 }
 
@@ -167,13 +175,13 @@ static rk_status all_gather_values(ranking_task *t) {
     return RK_OK;
 }
 
-static rk_status rank_all_users(ranking_task *t, rk_model *model) {
+static rk_status rank_all_users(ranking_task *t) {
     int32_t rank = rk_comm_rank(t->trainers);
     t->first = first_user_of_rank(t, rank);
     t->end = first_user_of_rank(t, rank + 1);
     RK_TRY(rk_comm_agree_on_status(
         t->trainers, rk_alloc((size_t)t->n_users * t->n_metrics, sizeof *t->values, &t->values)));
-    RK_TRY(rank_local_users(t, model));
+    RK_TRY(rank_local_users(t));
     return all_gather_values(t);
 }
 
@@ -250,24 +258,41 @@ rk_status rk_load_known_pairs(rk_config *c, const char *split, rk_interactions *
     return rk_interactions_merge(known, valid, out);
 }
 
+/* Both by the same numbers, of all items that either has. */
+static rk_status number_alike(rk_interactions **relevant, rk_interactions **masked) {
+    RK_AUTO(rk_interactions_auto_unref) rk_interactions *all = NULL, *found = NULL, *left_out = NULL;
+    if (!*masked || (!(*relevant)->user_keys && !(*relevant)->item_keys)) return RK_OK;
+    RK_TRY(rk_interactions_merge(*relevant, *masked, &all));
+    RK_TRY(rk_interactions_renumber(*relevant, all, &found));
+    RK_TRY(rk_interactions_renumber(*masked, all, &left_out));
+    rk_interactions *before[] = {*relevant, *masked};
+    *relevant = found;
+    *masked = left_out;
+    found = before[0];
+    left_out = before[1];
+    return RK_OK;
+}
+
 rk_status rk_evaluate_rankings(rk_config *c, rk_model *model, rk_dataset *dataset, const char *split,
                                const rk_more_rankings *more, rk_evaluation *out) {
     RK_AUTO(rk_interactions_auto_unref) rk_interactions *relevant = NULL, *masked = NULL;
     RK_AUTO(rk_evaluation_release) rk_evaluation e = {.n_tasks = 1};
     rk_pair_features features;
     RK_AUTO(release_ranking_task)
-    ranking_task t = {.dim = rk_model_vector_dim(model), .trainers = rk_model_trainer_comm(model)};
+    ranking_task t = {
+        .dim = rk_model_vector_dim(model), .model = model, .trainers = rk_model_trainer_comm(model)};
     RK_TRY(choose_ranking_metrics(&t, c, more));
     RK_TRY(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));
     RK_TRY(rk_interactions_collect(dataset, features, &relevant));
     RK_TRY(rk_load_known_pairs(c, split, &masked));
+    RK_TRY(number_alike(&relevant, &masked));
     t.relevant = relevant;
     t.masked = masked;
     t.n_items = relevant->n_items;
     e.n_rows = relevant->offsets[relevant->n_users];
-    RK_TRY(list_users(&t));
-    RK_TRY(find_user_vectors(&t, model, dataset, features.user));
-    RK_TRY(rank_all_users(&t, model));
+    RK_TRY(list_users_and_items(&t));
+    RK_TRY(find_user_vectors(&t, dataset, features.user));
+    RK_TRY(rank_all_users(&t));
     RK_TRY(show_metrics(&t, &e));
     store_more_rankings(&t, more);
     *out = e;

@@ -80,6 +80,26 @@ named up; named down; cmp up.csv down.csv && echo same predictions
 sed "s/^  features:.*/  features: [{name: user, vocabulary: {}}, {name: item, vocabulary: {}}]/; s/^  labels.*//; s/^model:.*/model: {kind: two_tower, retrieval: {user: user, item: item, negatives: 20}}/; s/oov}/oov, buckets: 4}/" keys.yaml >towers.yaml
 "$RECKON" train --quiet -o towers towers.yaml >/dev/null 2>&1; "$RECKON" export towers towers.export
 for model in towers towers.export; do "$RECKON" recommend -k 5 --users test "$model" >"$model.csv"; done; cmp towers.csv towers.export.csv && wc -l <towers.csv
+# Users and items that are keys: if the training data has all of them, the bits of a run with their ids. Of texts, only items that have rows are recommended, whether all are looked at, an index or an export.
+awk 'BEGIN { srand(9); for (u = 0; u < 40; u++) for (i = 0; i < 30; i++) if (rand() < (u % 3 == i % 3 ? 0.6 : 0.05)) print u "," i }' >both.csv
+(echo user,item; awk 'NR % 7 != 3' both.csv) >pairs.csv; (echo user,item; awk 'NR % 7 == 3' both.csv) >later.csv
+(sed 's/,/,item /; s/^/u/; s/^uuser,item /user,/' pairs.csv; seq 200 | awk '{ print "u" $1 % 40 ",rare " $1 }') >texts.csv
+cat >pairs.yaml <<'YAML'
+data: {train: pairs.csv, valid: {fraction: 0.1}, test: later.csv, features: [{name: user, key: true}, {name: item, key: true}]}
+embedding: {dim: 8, tables: [{name: user, max_capacity: 64}, {name: item, max_capacity: 64, eviction: lfu}], features: [{name: history, table: item}]}
+model: {kind: two_tower, retrieval: {user: user, item: item, history: true, max_history: 3, similarity: cosine, temperature: 0.2, negatives: 16, sampling: popularity, in_batch: true}}
+train: {batch_size: 64, epochs: 3, output: pairs, optimizer: {kind: adam, learning_rate: 0.02}}
+YAML
+"$RECKON" train -q pairs.yaml >/dev/null; "$RECKON" train -q --set 'data.features=[{name: user, identity: 40}, {name: item, identity: 30}]' -o numbers pairs.yaml >/dev/null
+cmp <(numbers pairs) <(numbers numbers) && cmp <("$RECKON" eval pairs) <("$RECKON" eval numbers) && cmp <("$RECKON" recommend -k 9 pairs) <("$RECKON" recommend -k 9 numbers) && echo same pairs
+for of in pairs later; do awk -F, -v OFS=, 'NR > 1 { $1 = 7 * $1 + 99; $2 = 3 * $2 + 50 } 1' $of.csv >$of.other; done # other keys: where rows begin alike, the same run
+for to in csv other; do "$RECKON" train -q --set data.train=pairs.$to --set data.test=later.$to --set data.format=csv --set embedding.initializer='{kind: constant, value: 0.1}' -o $to pairs.yaml >/dev/null; done; cmp <(numbers csv) <(numbers other) && echo same by other keys
+"$RECKON" train -q --set data.train=texts.csv --set data.test=texts.csv --set model.retrieval.negatives=4 -o texts pairs.yaml >/dev/null; "$RECKON" export texts texts.export; "$RECKON" index -k 5 texts >/dev/null
+for model in texts texts.export; do "$RECKON" recommend -k 300 $model 2>/dev/null | cut -d, -f1-3 >$model.best; done; cmp texts.best texts.export.best && awk -F, 'NR == 1 || $2 <= 3' texts.best | cmp - <("$RECKON" recommend -k 3 --index items.faiss texts 2>/dev/null | cut -d, -f1-3) && echo same items
+cut -d, -f3 texts.best | sort -u | awk '/^item/ { n++ } END { print n, NR < 140 }'
+printf 'item 3\nnone\n' >some.txt; "$RECKON" recommend -k 2 -i some.txt texts | awk -F, 'NR > 1 { print $3 }' | sort -u; printf 'none\n' >none.txt; "$RECKON" recommend -i none.txt texts
+printf 'user\nu5\nu777\n' >users.csv; "$RECKON" recommend -k 1 -u users.csv texts | cut -d, -f1-2
+printf '18446744073709551615\n9223372036854775807\n' | awk '{ for (u = 0; u < 9; u++) print "u" u "," $1 }' >>texts.csv; "$RECKON" train -q --overwrite --set data.train=texts.csv --set data.test=texts.csv -o texts pairs.yaml >/dev/null; "$RECKON" index texts
 # What they do not do, and what the file gets wrong.
 "$RECKON" export keys out
 "$RECKON" plan --cluster "$SOURCE/examples/plan/hosts_30x12tb.yaml" --sample 600 keys.yaml | sed -n '/^tables/,/^ranks/p'
@@ -101,4 +121,3 @@ try --set 'embedding.tables[1].admission={counter: bloom}'
 try --set 'embedding.tables[1]={name: item, storage: ssd}'; try --set 'embedding.tables[1].storage=ssd'; try --set 'embedding.tables[1].storage={memory: 5GB}'; try --set 'embedding.tables[1].storage={tier: ssd, memory: much}'
 try --set 'embedding.tables[1].storage={tier: ssd, memory: 1GB, max_bytes: 1MB}'
 try --set 'embedding.tables[1].eviction.policy=lur'
-try --set 'model={kind: two_tower, retrieval: {user: user, item: item}}' --set data.labels=[]

@@ -244,6 +244,18 @@ void rk_embeddings_finish_loading(rk_embeddings *e) {
         if (e->tables[t].dynamic) rk_dynamic_finish_loading(e->tables[t].dynamic);
 }
 
+void rk_embeddings_find_keys(const rk_embeddings *e, const char *table, const int64_t *keys, int64_t n,
+                             bool *has_row) {
+    for (int32_t t = 0; t < e->n_tables; t++) {
+        const rk_table *part = &e->tables[t];
+        if (strcmp(part->part.name, table) != 0) continue;
+        for (int64_t i = 0; i < n; i++)
+            has_row[i] |= part->sorted_keys ? rk_sorted_keys_contain(part->sorted_keys, keys[i])
+                          : part->dynamic   ? rk_dynamic_has_row(part->dynamic, keys[i])
+                                            : false;
+    }
+}
+
 rk_key_counts rk_embeddings_sum_key_counts(const rk_embeddings *e) {
     rk_key_counts counts = {0};
     for (int32_t t = 0; t < e->n_tables; t++) {

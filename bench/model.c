@@ -32,7 +32,8 @@ static const rk_batch *next_rows(rk_dataset *rows) {
 /* Over ranks, as a run does it. */
 static rk_status build(rk_config *config, rk_model_options *options, rk_comm *comm, const rk_batch *sample,
                        rk_model **out) {
-    rk_model_cluster cluster = {.comm = comm, .sample = sample};
+    rk_model_cluster cluster = {
+        .comm = comm, .dense_wire = rk_cluster_dense_wire(&config->cluster), .sample = sample};
     if (rk_comm_size(comm) > 1) {
         RK_TRY(rk_config_planner_request(config, rk_comm_size(comm), &cluster.request));
         options->cluster = &cluster;

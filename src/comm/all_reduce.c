@@ -4,8 +4,10 @@
 
 #include "base/thread/clock.h"
 #include "base/float16.h"
+#include "base/integers.h"
 #include "base/memory.h"
 #include "comm/comm.h"
+#include "comm/int8_pieces.h"
 
 enum { FEW_VALUES = 1024, BLOCK = 4096 };
 
@@ -15,11 +17,11 @@ struct rk_all_reduce {
     uint32_t sequence; /* of the parts' all_to_all; that of the results is the next */
     float *values;     /* [n] */
     size_t n;
-    bool few;         /* every rank adds all */
-    bool returning;   /* `all_to_all` is that of the results */
-    bool narrow;      /* values travel as bf16, */
-    uint16_t *halves; /* [n] of [n_halves]: packed here, */
-    size_t n_halves;
+    bool few;                 /* every rank adds all */
+    bool returning;           /* `all_to_all` is that of the results */
+    rk_sum_rounding rounding; /* how values travel; unless as f32, */
+    char *packed;             /* each rank's part is packed here, packed_stride apart, */
+    size_t packed_stride, packed_bytes;
     float *block; /* [size, BLOCK]: and added here */
     bool awaited; /* a thread does nothing but wait for it */
     atomic_bool done;
@@ -51,14 +53,24 @@ static void add_in_tree_order(float *const *parts, int32_t size, size_t n) {
     }
 }
 
-static size_t value_bytes(const rk_all_reduce *sum) {
-    return sum->narrow ? sizeof *sum->halves : sizeof *sum->values;
+size_t rk_sum_wire_bytes(rk_sum_wire wire, size_t n) {
+    switch (wire) {
+        case RK_SUM_BF16:
+            return n * sizeof(uint16_t);
+        case RK_SUM_INT8:
+            return rk_int8_piece_bytes(n);
+        default:
+            return n * sizeof(float);
+    }
 }
 
-/* What is sent of the values from `first` on. */
-static rk_message message_of_values(const rk_all_reduce *sum, size_t first, size_t n) {
-    void *data = sum->narrow ? (void *)(sum->halves + first) : (void *)(sum->values + first);
-    return (rk_message){data, n * value_bytes(sum)};
+/* Rank r's part as it travels. */
+static rk_message message_of_part(const rk_all_reduce *sum, int32_t r) {
+    size_t first, n;
+    part_of_rank(sum, r, &first, &n);
+    bool is_rounded = sum->rounding.wire != RK_SUM_F32;
+    void *data = is_rounded ? (void *)(sum->packed + (size_t)r * sum->packed_stride) : sum->values + first;
+    return (rk_message){data, rk_sum_wire_bytes(sum->rounding.wire, n)};
 }
 
 static void pack_bf16(uint16_t *to, const float *from, size_t n) {
@@ -69,16 +81,38 @@ static void unpack_bf16(float *to, const uint16_t *from, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = rk_bf16_to_f32(from[i]);
 }
 
+/* Values at .. at+n-1 of rank r's part, to where the part is packed. */
+static void pack(rk_all_reduce *sum, int32_t r, size_t at, size_t n, const float *from) {
+    const rk_sum_rounding *rounding = &sum->rounding;
+    void *part = message_of_part(sum, r).data;
+    size_t first, total;
+    part_of_rank(sum, r, &first, &total);
+    if (rounding->wire == RK_SUM_BF16)
+        pack_bf16((uint16_t *)part + at, from, n);
+    else
+        rk_int8_encode(from, rounding->residual + first + at, total, at, n, part,
+                       rounding->next + first + at);
+}
+
+/* The same of a packed part of `total` values. */
+static void unpack(rk_sum_wire wire, const void *part, size_t total, size_t at, size_t n, float *to) {
+    if (wire == RK_SUM_BF16)
+        unpack_bf16(to, (const uint16_t *)part + at, n);
+    else
+        rk_int8_decode(part, total, at, n, to);
+}
+
 static rk_status check_sizes(const rk_all_reduce *sum) {
     const rk_message *received = rk_all_to_all_received(sum->all_to_all);
     for (int32_t r = 0; r < sum->comm->size; r++) {
         if (r == sum->comm->rank) continue;
         size_t first, n;
         part_of_rank(sum, sum->returning ? r : sum->comm->rank, &first, &n);
-        RK_FAIL_IF(received[r].n_bytes != n * value_bytes(sum), RK_INVALID_ARGUMENT,
+        size_t expected = rk_sum_wire_bytes(sum->rounding.wire, n);
+        RK_FAIL_IF(received[r].n_bytes != expected, RK_INVALID_ARGUMENT,
                    "all_reduce of %zu values: rank %d sent %zu bytes, this rank expects %zu; the ranks do "
                    "not reduce the same values",
-                   sum->n, (int)sum->comm->peers[r].rank, received[r].n_bytes, n * value_bytes(sum));
+                   sum->n, (int)sum->comm->peers[r].rank, received[r].n_bytes, expected);
     }
     return RK_OK;
 }
@@ -104,37 +138,49 @@ static void add_parts_f32(rk_all_reduce *sum, size_t first, size_t n) {
     if (n && sum->parts[0] != own) memcpy(own, sum->parts[0], n * sizeof *own);
 }
 
+/* Values at .. at+n-1 of rank r's copy of this rank's part. Its own is rounded only to bf16: what an int8
+ * leaves of it would be one residual more. */
+static void unpack_to_block(const rk_all_reduce *sum, int32_t r, size_t at, size_t n, float *to) {
+    int32_t own = sum->comm->rank;
+    rk_sum_wire wire = sum->rounding.wire;
+    size_t first, total;
+    part_of_rank(sum, own, &first, &total);
+    if (r != own)
+        unpack(wire, rk_all_to_all_received(sum->all_to_all)[r].data, total, at, n, to);
+    else if (wire == RK_SUM_BF16)
+        unpack(wire, message_of_part(sum, own).data, total, at, n, to);
+    else
+        memcpy(to, sum->values + first + at, n * sizeof *to);
+}
+
 /* The sums are rounded here too, as they are where they are sent to. */
-static void add_parts_bf16(rk_all_reduce *sum, size_t first, size_t n) {
-    int32_t size = sum->comm->size;
+static void add_rounded_parts(rk_all_reduce *sum, size_t first, size_t n) {
+    int32_t size = sum->comm->size, own = sum->comm->rank;
     for (size_t at = 0; at < n; at += BLOCK) {
         size_t m = n - at < BLOCK ? n - at : BLOCK;
         for (int32_t r = 0; r < size; r++) {
             sum->parts[r] = sum->block + (size_t)r * BLOCK;
-            const uint16_t *from =
-                r == sum->comm->rank ? sum->halves + first : rk_all_to_all_received(sum->all_to_all)[r].data;
-            unpack_bf16(sum->parts[r], from + at, m);
+            unpack_to_block(sum, r, at, m, sum->parts[r]);
         }
         add_in_tree_order(sum->parts, size, m);
-        pack_bf16(sum->halves + first + at, sum->parts[0], m);
+        pack(sum, own, at, m, sum->parts[0]);
     }
-    unpack_bf16(sum->values + first, sum->halves + first, n);
+    unpack(sum->rounding.wire, message_of_part(sum, own).data, n, 0, n, sum->values + first);
 }
 
 static rk_status add_parts(rk_all_reduce *sum) {
-    int32_t size = sum->comm->size;
     size_t first, n;
     part_of_rank(sum, sum->comm->rank, &first, &n);
-    if (sum->narrow)
-        add_parts_bf16(sum, first, n);
-    else
+    if (sum->rounding.wire == RK_SUM_F32)
         add_parts_f32(sum, first, n);
+    else
+        add_rounded_parts(sum, first, n);
     finish_all_to_all(sum);
     if (sum->few) {
         atomic_store(&sum->done, true);
         return RK_OK;
     }
-    for (int32_t r = 0; r < size; r++) sum->send[r] = message_of_values(sum, first, n);
+    for (int32_t r = 0; r < sum->comm->size; r++) sum->send[r] = message_of_part(sum, sum->comm->rank);
     return begin_all_to_all(sum, true);
 }
 
@@ -143,8 +189,8 @@ static void collect_sums(rk_all_reduce *sum) {
         const rk_message *part = &rk_all_to_all_received(sum->all_to_all)[r];
         size_t first, n;
         part_of_rank(sum, r, &first, &n);
-        if (part->n_bytes && sum->narrow)
-            unpack_bf16(sum->values + first, part->data, n);
+        if (part->n_bytes && sum->rounding.wire != RK_SUM_F32)
+            unpack(sum->rounding.wire, part->data, n, 0, n, sum->values + first);
         else if (part->n_bytes)
             memcpy(sum->values + first, part->data, part->n_bytes);
     }
@@ -182,7 +228,7 @@ rk_status rk_all_reduces_advance(rk_comm *comm, bool looks) {
 }
 
 static void release_all_reduce(rk_all_reduce *sum) {
-    RK_FREE_ALL(sum->send, sum->parts, sum->others, sum->halves, sum->block, sum);
+    RK_FREE_ALL(sum->send, sum->parts, sum->others, sum->packed, sum->block, sum);
 }
 
 static rk_status create_all_reduce(rk_comm *comm, rk_all_reduce **out) {
@@ -228,31 +274,52 @@ static void append_to_running(rk_all_reduce *sum) {
     pthread_mutex_unlock(&sum->comm->sums_mutex);
 }
 
-/* Memory for halves grows and stays. */
-static rk_status reserve_bf16(rk_all_reduce *sum) {
-    if (!sum->block) RK_TRY(rk_alloc((size_t)sum->comm->size, BLOCK * sizeof *sum->block, &sum->block));
-    if (sum->n_halves < sum->n) {
-        sum->n_halves = 0;
-        RK_TRY(rk_realloc(sum->n, sizeof *sum->halves, &sum->halves));
-        sum->n_halves = sum->n;
+/* Memory for packed parts grows and stays. Where there are few values, all ranks' parts are one and the same.
+ */
+static rk_status reserve_packed(rk_all_reduce *sum) {
+    size_t size = (size_t)sum->comm->size, most = sum->few ? sum->n : (sum->n + size - 1) / size,
+           stride = rk_round_up(rk_sum_wire_bytes(sum->rounding.wire, most), sizeof(float)),
+           n_bytes = sum->few ? stride : size * stride;
+    if (!sum->block) RK_TRY(rk_alloc(size, BLOCK * sizeof *sum->block, &sum->block));
+    if (sum->packed_bytes < n_bytes) {
+        sum->packed_bytes = 0;
+        RK_TRY(rk_realloc(n_bytes, 1, &sum->packed));
+        sum->packed_bytes = n_bytes;
     }
-    pack_bf16(sum->halves, sum->values, sum->n);
+    sum->packed_stride = sum->few ? 0 : stride;
+    return RK_OK;
+}
+
+static rk_status pack_parts(rk_all_reduce *sum) {
+    RK_TRY(reserve_packed(sum));
+    for (int32_t r = 0; r < (sum->few ? 1 : sum->comm->size); r++) {
+        size_t first, n;
+        if (sum->rounding.wire == RK_SUM_INT8 && r == sum->comm->rank) continue;
+        part_of_rank(sum, r, &first, &n);
+        pack(sum, r, 0, n, sum->values + first);
+    }
     return RK_OK;
 }
 
 static rk_status send_parts(rk_all_reduce *sum) {
-    rk_status status = sum->narrow ? reserve_bf16(sum) : RK_OK;
+    rk_status status = sum->rounding.wire == RK_SUM_F32 ? RK_OK : pack_parts(sum);
     if (status != RK_OK) return rk_comm_fail(sum->comm, status);
-    for (int32_t r = 0; r < sum->comm->size; r++) {
-        size_t first, n;
-        part_of_rank(sum, r, &first, &n);
-        sum->send[r] = message_of_values(sum, first, n);
-    }
+    for (int32_t r = 0; r < sum->comm->size; r++) sum->send[r] = message_of_part(sum, r);
     return begin_all_to_all(sum, false);
 }
 
-static rk_status begin_all_reduce(rk_comm *comm, rk_channel channel, bool is_narrow, float *values, size_t n,
-                                  rk_all_reduce **out) {
+/* Few values, and those of one rank, travel as they are, with all that was kept back of them. */
+static void send_residual(rk_all_reduce *sum) {
+    const rk_sum_rounding *rounding = &sum->rounding;
+    for (size_t i = 0; i < sum->n; i++) {
+        sum->values[i] += rounding->residual[i];
+        rounding->next[i] = 0;
+    }
+    sum->rounding = (rk_sum_rounding){.wire = RK_SUM_F32};
+}
+
+rk_status rk_all_reduce_begin_rounded(rk_comm *comm, rk_channel channel, const rk_sum_rounding *rounding,
+                                      float *values, size_t n, rk_all_reduce **out) {
     RK_FAIL_IF(n && !values, RK_INVALID_ARGUMENT, "all_reduce: no values");
     rk_all_reduce *sum;
     uint32_t sequence = atomic_fetch_add(&comm->begun[channel], 2);
@@ -263,9 +330,10 @@ static rk_status begin_all_reduce(rk_comm *comm, rk_channel channel, bool is_nar
     sum->values = values;
     sum->n = n;
     sum->few = n <= FEW_VALUES;
-    sum->narrow = is_narrow;
+    sum->rounding = *rounding;
     sum->awaited = false;
     sum->next = NULL;
+    if (rounding->wire == RK_SUM_INT8 && (sum->few || comm->size == 1)) send_residual(sum);
     atomic_store(&sum->done, n == 0 || comm->size == 1);
     if (!sum->done) {
         status = send_parts(sum);
@@ -281,12 +349,7 @@ static rk_status begin_all_reduce(rk_comm *comm, rk_channel channel, bool is_nar
 
 rk_status rk_all_reduce_begin(rk_comm *comm, rk_channel channel, float *values, size_t n,
                               rk_all_reduce **out) {
-    return begin_all_reduce(comm, channel, false, values, n, out);
-}
-
-rk_status rk_all_reduce_begin_bf16(rk_comm *comm, rk_channel channel, float *values, size_t n,
-                                   rk_all_reduce **out) {
-    return begin_all_reduce(comm, channel, true, values, n, out);
+    return rk_all_reduce_begin_rounded(comm, channel, &(rk_sum_rounding){.wire = RK_SUM_F32}, values, n, out);
 }
 
 static rk_status test_all_reduce(rk_all_reduce *sum, bool *done) {

@@ -69,10 +69,22 @@ static inline void rk_all_to_all_auto_free(rk_all_to_all **all_to_all) { /* for 
 typedef struct rk_all_reduce rk_all_reduce;
 rk_status rk_all_reduce_begin(rk_comm *comm, rk_channel channel, float *values, size_t n,
                               rk_all_reduce **out); /* values stay until it is done */
-/* The same with half the bytes: parts and sums travel as bf16, rounded to the nearest, finite ones to finite
- * ones; they are added in f32. The bits are still the same on each rank. */
-rk_status rk_all_reduce_begin_bf16(rk_comm *comm, rk_channel channel, float *values, size_t n,
-                                   rk_all_reduce **out);
+/* What parts and sums travel as: bf16, rounded to the nearest, finite ones to finite ones; or int8 with error
+ * feedback (int8_pieces.h). They are added in f32, and the sums have the same bits on each rank. */
+typedef enum rk_sum_wire { RK_SUM_F32, RK_SUM_BF16, RK_SUM_INT8 } rk_sum_wire;
+/* For int8, residual [n]: what the last sum of these values kept back on this rank, zeros before the first;
+ * next [n]: what this one keeps back. Of the others' parts that is what this rank's values lose, of its own
+ * part what the sums lose: so the ranks' sums and their residuals are together all that they have added. A
+ * value that is not finite is a NaN in the sum, and the next residual of no use. Up to 1,024 values travel as
+ * f32, with the whole residual. */
+typedef struct rk_sum_rounding {
+    rk_sum_wire wire;
+    const float *residual;
+    float *next;
+} rk_sum_rounding;
+size_t rk_sum_wire_bytes(rk_sum_wire wire, size_t n); /* that n values take in a message */
+rk_status rk_all_reduce_begin_rounded(rk_comm *comm, rk_channel channel, const rk_sum_rounding *rounding,
+                                      float *values, size_t n, rk_all_reduce **out);
 rk_status rk_all_reduce_wait(rk_all_reduce *sum);
 void rk_all_reduce_free(rk_all_reduce *sum);
 

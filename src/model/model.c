@@ -60,6 +60,14 @@ rk_status rk_model_read_before_images(rk_model *model, const char *name, int64_t
     return model->store->ops->read_before_images(model->store, name, n, record_bytes, records);
 }
 
+rk_status rk_model_residual_state_dict(rk_model *model, rk_state_dict *state) {
+    return rk_residual_state_dict(&model->reducer->residual, state);
+}
+
+rk_status rk_model_read_residual(rk_model *model, const char *name, size_t n, const void *values) {
+    return rk_residual_read(&model->reducer->residual, name, n, values);
+}
+
 rk_status rk_model_load_keys(rk_model *model, const rk_stored_keys *keys) {
     return model->store->ops->load_keys(model->store, keys);
 }

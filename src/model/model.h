@@ -7,6 +7,7 @@
 #include <reckon/comm.h>
 
 #include "base/state_dict.h"
+#include "comm/comm.h"
 #include "data/dataset/interactions.h"
 #include "data/transform/transforms.h"
 #include "embedding/config/embedding_config.h"
@@ -28,7 +29,8 @@ typedef struct rk_model_cluster {
     rk_planner_request request; /* all but tables, features, optimizer */
     const rk_batch
         *sample; /* of the data: tables are asked for what it asks for; NULL: for one id of each feature */
-    bool asynchronous; /* dense gradients are applied `staleness` batches late, too */
+    bool asynchronous;      /* dense gradients are applied `staleness` batches late, too */
+    rk_sum_wire dense_wire; /* what their sums travel as between trainers */
 } rk_model_cluster;
 
 typedef struct rk_model_options {
@@ -143,6 +145,10 @@ rk_model_comm_traffic rk_model_count_comm_traffic(const rk_model *model);
 rk_status rk_model_state_dict(rk_model *model, rk_state_dict *state);
 rk_status rk_model_read_before_images(rk_model *model, const char *name, int64_t n, int64_t record_bytes,
                                       const void *records);
+/* What this trainer has kept back of dense gradients (model/step/residual.h), as a tensor beside those of the
+ * state, where there is such; and back from a checkpoint's, of each trainer. */
+rk_status rk_model_residual_state_dict(rk_model *model, rk_state_dict *state);
+rk_status rk_model_read_residual(rk_model *model, const char *name, size_t n, const void *values);
 /* Of a checkpoint's tensor of 64-bit integers, before the state is made that values are read into: keys of a
  * dynamic table get their rows (embedding/store.h); other names are passed over. */
 rk_status rk_model_load_keys(rk_model *model, const rk_stored_keys *keys);

@@ -415,7 +415,7 @@ static rk_status create_training_state(rk_model *model, const rk_model_options *
     if (options->device) return RK_OK;
     if (!options->cluster) return rk_reducer_self_create(model, &model->reducer);
     return rk_reducer_ranks_create(model, options->cluster->asynchronous ? options->staleness : 0,
-                                   options->cluster->request.wire == RK_BF16, &model->reducer);
+                                   options->cluster->dense_wire, &model->reducer);
 }
 
 static rk_status create_engine(rk_model *model, const rk_model_options *options,

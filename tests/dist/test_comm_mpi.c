@@ -192,8 +192,9 @@ static void sum_all(int first) {
     float *values[N];
     for (int s = 0; s < N; s++) {
         values[s] = values_of(first + s, rank, sizes[s]);
-        OK((is_narrow(first) ? rk_all_reduce_begin_bf16 : rk_all_reduce_begin)(
-            world, s % 2 ? RK_CHANNEL_DENSE : RK_CHANNEL_SUMS, values[s], sizes[s], &sums[s]));
+        rk_sum_rounding rounding = {.wire = is_narrow(first) ? RK_SUM_BF16 : RK_SUM_F32};
+        OK(rk_all_reduce_begin_rounded(world, s % 2 ? RK_CHANNEL_DENSE : RK_CHANNEL_SUMS, &rounding,
+                                       values[s], sizes[s], &sums[s]));
     }
     batch_context other = take_off(world, 200, RK_CHANNEL_DENSE, 0);
     for (int i = 0; i < N; i++) {

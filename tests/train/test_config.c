@@ -80,6 +80,7 @@ static const char *const full =
     "  virtual_shards: 8\n"
     "  timeout_s: 20\n"
     "  wire: bf16\n"
+    "  wire_dense: int8\n"
     "  replicate_below: 500\n"
     "  asynchronous: false\n"
     "  tables:\n"

@@ -32,7 +32,7 @@ typedef struct reduction {
 
 typedef struct reducer_ranks {
     rk_reducer reducer;
-    bool narrow;
+    rk_sum_wire wire;
     size_t bucket; /* dense gradients that are summed together; the first ones may be fewer */
     rk_progress_thread progress_thread; /* runs where there are several buckets */
     reduction *reductions;              /* [n_reductions]: depth + 1 */
@@ -44,12 +44,18 @@ static reduction *reduction_at(const reducer_ranks *r, int64_t number) {
     return &r->reductions[(size_t)number % r->n_reductions];
 }
 
+/* Of the gradients from `from` on. */
+static rk_sum_rounding rounding_of(const reducer_ranks *r, size_t from) {
+    const rk_residual *residual = &r->reducer.residual;
+    rk_sum_rounding rounding = {.wire = r->wire};
+    if (residual->n) rounding.residual = residual->values + from, rounding.next = residual->next + from;
+    return rounding;
+}
+
 /* Gradients from `first` on are complete: starts their buckets' all_reduces, while backward continues. */
 static rk_status begin_bucket_all_reduces(reducer_ranks *r, int64_t first) {
     rk_model *model = r->reducer.model;
     reduction *at = reduction_at(r, r->n_posted);
-    rk_status (*begin)(rk_comm *, rk_channel, float *, size_t, rk_all_reduce **) =
-        r->narrow ? rk_all_reduce_begin_bf16 : rk_all_reduce_begin;
     size_t n;
     const float *gradients = rk_graph_gradients(model->graph, &n);
     while (at->n_sums * r->bucket < n) {
@@ -58,8 +64,9 @@ static rk_status begin_bucket_all_reduces(reducer_ranks *r, int64_t first) {
         uint64_t began = rk_trace_begin();
         if (at->values != gradients)
             memcpy(at->values + from, gradients + from, (end - from) * sizeof *gradients);
-        RK_TRY(begin(model->ranks->trainers, RK_CHANNEL_DENSE, at->values + from, end - from,
-                     &at->sums[at->n_sums]));
+        rk_sum_rounding rounding = rounding_of(r, from);
+        RK_TRY(rk_all_reduce_begin_rounded(model->ranks->trainers, RK_CHANNEL_DENSE, &rounding,
+                                           at->values + from, end - from, &at->sums[at->n_sums]));
         at->n_sums++;
         rk_trace_end(began, "begin sum of ranks");
     }
@@ -180,6 +187,7 @@ static void free_reducer_ranks(rk_reducer *reducer) {
         rk_free(at->mine);
         if (reducer->depth) rk_free(at->values);
     }
+    rk_residual_release(&reducer->residual);
     RK_FREE_ALL(r->reductions, r);
 }
 
@@ -207,6 +215,8 @@ static rk_status init_reducer_ranks(reducer_ranks *r) {
         loss_bytes = (size_t)(rk_ranks_n_micro_batches(ranks, ranks->rank) * model->n_tasks) * sizeof(double);
     float *gradients = rk_graph_gradients(model->graph, &n);
     RK_TRY(split_gradients_into_buckets(r, n));
+    if (r->wire == RK_SUM_INT8)
+        RK_TRY(rk_residual_init(&r->reducer.residual, n, ranks->rank, ranks->roles.n_trainers));
     RK_TRY(rk_alloc((size_t)r->reducer.depth + 1, sizeof *r->reductions, &r->reductions));
     r->n_reductions = (size_t)r->reducer.depth + 1;
     for (size_t i = 0; i < r->n_reductions; i++) {
@@ -218,11 +228,11 @@ static rk_status init_reducer_ranks(reducer_ranks *r) {
     return RK_OK;
 }
 
-rk_status rk_reducer_ranks_create(rk_model *model, int64_t depth, bool narrow, rk_reducer **out) {
+rk_status rk_reducer_ranks_create(rk_model *model, int64_t depth, rk_sum_wire wire, rk_reducer **out) {
     reducer_ranks *r;
     RK_TRY(rk_alloc(1, sizeof *r, &r));
     r->reducer = (rk_reducer){.ops = &ranks_ops, .model = model, .depth = depth};
-    r->narrow = narrow;
+    r->wire = wire;
     *out = &r->reducer; /* the model's, whatever happens */
     return init_reducer_ranks(r);
 }

@@ -70,6 +70,9 @@ typedef rk_status (*rk_take_before_image)(void *context, const char *name, int64
                                           const void *records);
 rk_status rk_checkpoint_take_before_images(const char *path, rk_take_before_image take, void *context);
 
+/* What trainers kept back of dense gradients, into one that does too (model/step/residual.h). */
+rk_status rk_checkpoint_read_residual(const char *path, rk_model *model);
+
 /* As rk_checkpoint_config, but without the transforms, whose vocabularies may be large. */
 rk_status rk_checkpoint_run_file(const char *path, const char *const *overrides, size_t n_overrides,
                                  rk_config **out);

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "embedding/local/state/row_before_images.h"
 #include "format/safetensors.h"
+#include "model/step/residual.h"
 #include "train/checkpoint/tensor_part.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/model_reader.h"
@@ -65,6 +66,13 @@ static rk_status take_before_image(reading *r, const rk_safetensors_entry *from,
     RK_FAIL_IF(from->type != RK_U8 || from->n_dims != 2, RK_BAD_DATA,
                "tensor '%s': its name does not match its shape", from->name);
     return r->take_image(r->context, from->name, from->dims[0], from->dims[1], data);
+}
+
+static rk_status read_residual(reading *r, const rk_safetensors_entry *from, const void *data) {
+    if (strncmp(from->name, RK_RESIDUAL_PREFIX, strlen(RK_RESIDUAL_PREFIX)) != 0) return RK_OK;
+    RK_FAIL_IF(from->type != RK_F32 || from->n_dims != 1, RK_BAD_DATA,
+               "tensor '%s': its name does not match its shape", from->name);
+    return rk_model_read_residual(r->model, from->name, (size_t)from->dims[0], data);
 }
 
 /* Keys of dynamic tables; those of a file that was not written here may stand at any byte. */
@@ -193,6 +201,11 @@ static rk_status read_before_image(void *model, const char *name, int64_t n, int
 
 rk_status rk_checkpoint_read_before_images(const char *path, rk_model *model) {
     return rk_checkpoint_take_before_images(path, read_before_image, model);
+}
+
+rk_status rk_checkpoint_read_residual(const char *path, rk_model *model) {
+    reading r = {.take = read_residual, .model = model};
+    return read_shards(&r, path);
 }
 
 rk_status rk_checkpoint_run_file(const char *path, const char *const *overrides, size_t n_overrides,

@@ -10,6 +10,7 @@
 #include "embedding/config/row_formats.h"
 #include "embedding/local/state/row_before_images.h"
 #include "format/safetensors.h"
+#include "model/step/residual.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/rows_on_disk.h"
 #include "train/checkpoint/tensor_part.h"
@@ -101,11 +102,17 @@ static rk_status add_part_to_tensor(rk_stored_tensors *tensors, rk_stored_tensor
     return RK_OK;
 }
 
+/* What only a run that goes on needs. */
+static bool is_of_next_steps(const char *name) {
+    return strncmp(name, RK_BEFORE_IMAGE_PREFIX, strlen(RK_BEFORE_IMAGE_PREFIX)) == 0 ||
+           strncmp(name, RK_RESIDUAL_PREFIX, strlen(RK_RESIDUAL_PREFIX)) == 0;
+}
+
 static rk_status add_part(rk_stored_tensors *tensors, const rk_safetensors_entry *entry) {
     rk_tensor_part part;
     rk_stored_tensor *tensor;
     RK_AUTOFREE char *name = NULL;
-    if (strncmp(entry->name, RK_BEFORE_IMAGE_PREFIX, strlen(RK_BEFORE_IMAGE_PREFIX)) == 0) return RK_OK;
+    if (is_of_next_steps(entry->name)) return RK_OK;
     if (entry->type == RK_I64 && !rk_table_of_keys(entry->name).n_bytes)
         return RK_OK; /* counters, of which every part has one */
     RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));

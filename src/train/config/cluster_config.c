@@ -5,6 +5,7 @@
 #include "base/memory.h"
 
 static const char *const dtypes[] = {"f32", "bf16", "f16"};
+static const char *const dense_wires[] = {"auto", "f32", "bf16", "int8"};
 static const char *const shardings[] = {"auto",     "replicated",  "table_wise",
                                         "row_wise", "column_wise", "grid"};
 static const char *const owner_pooling[] = {"auto", "true", "false"};
@@ -39,7 +40,10 @@ static const rk_field fields[] = {
     RK_FIELD_F64(rk_cluster_section, timeout_s, 300, 0.001, 1e9,
                  "seconds to wait for another rank before it counts as lost"),
     RK_FIELD_ENUM(rk_cluster_section, wire, RK_F32, dtypes,
-                  "dtype of rows and gradients between ranks; dense gradients: bf16 or f32 only"),
+                  "dtype of rows and their gradients between ranks"),
+    RK_FIELD_ENUM(rk_cluster_section, wire_dense, RK_DENSE_WIRE_AUTO, dense_wires,
+                  "what dense gradients are rounded to between trainers; int8: with error feedback "
+                  "(docs/distributed.md); auto: bf16 if 'wire' is, else f32"),
     RK_FIELD_I64(rk_cluster_section, replicate_below, 10000, 0, 1e15,
                  "tables of fewer rows are replicated on every trainer"),
     RK_FIELD_BOOL(rk_cluster_section, asynchronous, false,
@@ -68,6 +72,14 @@ rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_y
                     return error_at(yaml, table->line, "ranks", "duplicate rank");
     }
     return RK_OK;
+}
+
+rk_sum_wire rk_cluster_dense_wire(const rk_cluster_section *section) {
+    static const rk_sum_wire wires[] = {[RK_DENSE_WIRE_F32] = RK_SUM_F32,
+                                        [RK_DENSE_WIRE_BF16] = RK_SUM_BF16,
+                                        [RK_DENSE_WIRE_INT8] = RK_SUM_INT8};
+    if (section->wire_dense == RK_DENSE_WIRE_AUTO) return section->wire == RK_BF16 ? RK_SUM_BF16 : RK_SUM_F32;
+    return wires[section->wire_dense];
 }
 
 rk_status rk_cluster_roles(const rk_cluster_section *section, const rk_yaml *yaml, int32_t n_ranks,

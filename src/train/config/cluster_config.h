@@ -3,7 +3,15 @@
 #define RK_TRAIN_CONFIG_CLUSTER_CONFIG_H
 
 #include "base/yaml/schema.h"
+#include "comm/comm.h"
 #include "embedding/planner/sharding_planner.h"
+
+typedef enum rk_dense_wire {
+    RK_DENSE_WIRE_AUTO,
+    RK_DENSE_WIRE_F32,
+    RK_DENSE_WIRE_BF16,
+    RK_DENSE_WIRE_INT8
+} rk_dense_wire;
 
 typedef struct rk_cluster_section {
     int line;
@@ -12,7 +20,8 @@ typedef struct rk_cluster_section {
     int64_t reader_ranks;    /* and behind them, the last so many only read; 0: every trainer reads */
     int64_t virtual_shards;  /* 0: as many as trainers */
     double timeout_s;
-    int wire; /* rk_dtype */
+    int wire;       /* rk_dtype */
+    int wire_dense; /* rk_dense_wire */
     int64_t replicate_below;
     bool asynchronous;
     char *plan; /* NULL: none */
@@ -32,6 +41,8 @@ extern const rk_schema rk_cluster_schema;
 
 /* Errors that need neither the tables nor the number of ranks. */
 rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_yaml *yaml);
+/* What the sums of dense gradients travel as. */
+rk_sum_wire rk_cluster_dense_wire(const rk_cluster_section *section);
 /* Of n_ranks, among them those that only read, who trains and who holds rows. RK_CONFIG if none is left to
  * train. */
 rk_status rk_cluster_roles(const rk_cluster_section *section, const rk_yaml *yaml, int32_t n_ranks,

@@ -199,6 +199,11 @@ static rk_status check_asynchronous_ranks(const rk_config *c) {
         return rk_error_hint(
             rk_yaml_error(&c->yaml, key, "asynchronous training cannot skip a step on all ranks"),
             "set 'train.on_not_finite: fail'");
+    if (c->cluster.wire_dense == RK_DENSE_WIRE_INT8)
+        return rk_error_hint(
+            rk_yaml_error(&c->yaml, key, "not supported with 'cluster.wire_dense: int8'"),
+            "what a step keeps back of dense gradients is the next one's: set 'wire_dense: bf16', or remove "
+            "'asynchronous'");
     return RK_OK;
 }
 
@@ -222,6 +227,10 @@ static rk_status check_device(rk_config *c) {
             rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "train"), "staleness"),
                           "not supported with 'device: cuda'"),
             "remove 'staleness'; on a GPU the next batch's ids are prepared during a step anyway");
+    if (c->cluster.wire_dense > RK_DENSE_WIRE_F32)
+        return rk_error_hint(rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "cluster"), "wire_dense"),
+                                           "bf16 and int8 are not supported with 'device: cuda'"),
+                             "remove 'wire_dense': GPUs exchange dense gradients in f32");
     if (c->cluster.virtual_shards > 1)
         return rk_error_hint(
             rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "cluster"), "virtual_shards"),

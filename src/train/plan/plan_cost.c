@@ -210,8 +210,8 @@ static void set_step_parts(rk_plan *plan, int32_t r, const rank_work *work, cons
     parts[RK_PLAN_PART_REST] = plan->calibration.rest;
     parts[RK_PLAN_PART_DENSE] =
         factors[RK_PLAN_PART_DENSE] * plan->dense.flops * batch_share_of_rank(plan) / machine->flops;
-    double summed =
-        plan->dense.parameters * (plan->request.wire == RK_BF16 ? sizeof(uint16_t) : sizeof(float));
+    double summed = (double)rk_sum_wire_bytes(rk_cluster_dense_wire(&plan->config->cluster),
+                                              (size_t)plan->dense.parameters);
     parts[RK_PLAN_PART_ALL_REDUCE] = seconds_through(
         machine, &peers, 2 * peers.n_partners / n_trainers * summed, moved_by_sum, 2 * peers.n_partners);
     plan->ranks[r].reduce_beside = overlapped_all_reduce(plan, machine, parts[RK_PLAN_PART_ALL_REDUCE]);

@@ -111,7 +111,10 @@ static rk_status build_model(rk_trainer *t, const rk_batch *sample) {
     RK_TRY(rk_config_model_options(c, rk_dataset_schema(t->train), true, &options));
     RK_TRY(rk_config_set_interactions(c, &options));
     rk_config_set_device(c, &options);
-    rk_model_cluster cluster = {.comm = t->comm, .asynchronous = c->cluster.asynchronous, .sample = sample};
+    rk_model_cluster cluster = {.comm = t->comm,
+                                .asynchronous = c->cluster.asynchronous,
+                                .dense_wire = rk_cluster_dense_wire(&c->cluster),
+                                .sample = sample};
     if (rk_comm_size(t->comm) > 1) {
         RK_TRY(rk_config_planner_request(c, rk_comm_size(t->world), &cluster.request));
         options.cluster = &cluster;

@@ -102,11 +102,16 @@ rk_status rk_trainer_scale_learning_rate(rk_trainer *t) {
     return RK_OK;
 }
 
+static rk_status make_stored_state(rk_trainer *t, rk_state_dict *state) {
+    RK_TRY(rk_model_state_dict(t->model, state));
+    return rk_model_residual_state_dict(t->model, state);
+}
+
 rk_status rk_trainer_write_checkpoint(rk_trainer *t, char **path) {
     RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
     RK_TRY(rk_comm_agree_on_status(t->comm, rk_model_flush(t->model)));
     RK_TRY(rk_model_number_keys_over_ranks(t->model));
-    RK_TRY(rk_comm_agree_on_status(t->comm, rk_model_state_dict(t->model, &state)));
+    RK_TRY(rk_comm_agree_on_status(t->comm, make_stored_state(t, &state)));
     return rk_checkpoint_write(t->config, t->comm, t->model, &state, &t->progress, &t->inputs, path);
 }
 

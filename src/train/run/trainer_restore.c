@@ -117,6 +117,7 @@ rk_status rk_trainer_restore(rk_trainer *t, const char *path) {
     RK_TRY(rk_checkpoint_read_model(path, t->model, &t->state));
     RK_TRY(rk_model_reload(t->model));
     RK_TRY(rk_checkpoint_read_before_images(path, t->model));
+    RK_TRY(rk_checkpoint_read_residual(path, t->model));
     RK_TRY(rk_manifest_read(path, &m));
     t->progress = m.progress;
     bool anew = reset_early_stopping(t, &m);

@@ -20,12 +20,14 @@ N_RANKS = 4
 PROGRAMS = ROOT / "build" / "bench"
 SEEDS = 5
 SYNC_DELAYS, STALE_DELAYS = 5, 2  # one after the other in a step: ids, rows, parts of the dense sum, the sum, gradients; the sum's two alone
+LOSSY = [{"wire": "bf16"}, {"wire_dense": "int8"}, {"wire": "bf16", "wire_dense": "int8"}]
+PEERS = {"TorchRec": "", "TorchRec fp16": "fp16", "TorchRec PowerSGD": "powersgd"}
 HOLDERS = 3  # of the ranks, where training and rows are apart
 NOTES = ("One training step of W4's model, tables capped at 100,000 rows, 4,096 samples a step over 4 ranks, each on a host of its own (a network namespace) whose link has the "
          "rate and one-way delay named. sync: staleness 0. stale N: rows lag behind by up to N batches, the dense part does not (Persia's hybrid). Every rank trains and holds rows, with one "
          "thread; or, apart: one rank trains, with two threads, and three only hold rows (`cluster.embedding_ranks: 3`), so that no dense gradients travel, rows come one way of the trainer's "
          "link and gradients go the other. A step's time is the mean of the timed steps. Peer: TorchRec's DistributedModelParallel over gloo, tables whole on a rank (its planner), Adagrad fused, dense part "
-         "by DistributedDataParallel. Ranks share this machine's cores, so the ranks' compute, which stands in the table as their CPU seconds by the cores, does not get faster by having four.")
+         "by DistributedDataParallel; lossy: its dense gradients by PyTorch's communication hooks, fp16 or PowerSGD of rank 4. Ours: `wire` is of rows and, unless `wire_dense` follows, of dense gradients. Ranks share this machine's cores, so the ranks' compute, which stands in the table as their CPU seconds by the cores, does not get faster by having four.")
 
 
 def case_of(small):
@@ -45,35 +47,38 @@ def apart(n):
 def plan_of(small):
     """The modes of each link. One that the run file learns to take, such as cluster.asynchronous, is one more Mode here."""
     if small:
-        return [(Link(1000), [stale(0), stale(1), apart(0), apart(1)])]
-    few, narrow = [stale(n) for n in (0, 1)] + [apart(n) for n in (0, 2, 4)], [stale(n, wire="bf16") for n in (0, 1)]
-    plan = {(mbit, ms): few for mbit, ms in itertools.product((1000, 100), (0, 1, 5))}
-    plan |= {(1000, 1): [stale(n) for n in range(9)] + narrow + few[2:], (100, 1): few + narrow, (100, 0): few[:2] + [apart(n) for n in (0, 1, 2, 4, 8)]}
+        return [(Link(1000), [stale(0), stale(1), apart(0), apart(1), stale(0, **LOSSY[-1])])]
+    few, narrow = [stale(n) for n in (0, 1)] + [apart(n) for n in (0, 2, 4)], [stale(n, **wires) for wires in LOSSY for n in (0, 1)]
+    plan = {(mbit, ms): few + narrow for mbit, ms in itertools.product((1000, 100), (0, 1, 5))}
+    plan |= {(1000, 1): [stale(n) for n in range(9)] + narrow + few[2:], (100, 0): few[:2] + [apart(n) for n in (0, 1, 2, 4, 8)] + narrow}
     return [(Link(mbit, ms), modes) for (mbit, ms), modes in plan.items()]
 
 
-def peer(directory, link, steps):
+def peer(directory, link, steps, config):
     python = HOME / "venv-torch" / "bin" / "python"
-    argv = [python, BENCH / "peers" / "torchrec_ranks.py", directory, "--steps", steps, "--threads", 1]
+    argv = [python, BENCH / "peers" / "torchrec_ranks.py", directory, "--steps", steps, "--threads", 1, "--config", config]
     return ranks.result_of(ranks.start(link.command(N_RANKS, argv), 900))["train"]
 
 
 def measure_link(link, modes, directory, args):
     """Alternating rounds of all modes and the peer."""
-    runs, failed = {mode.name: [] for mode in modes} | {"TorchRec": []}, {}
+    runs, failed = {name: [] for name in [*(mode.name for mode in modes), *PEERS]}, {}
     for r in range(args.rounds):
         for mode in modes:
             runs[mode.name].append(ranks.train(directory, mode, N_RANKS, link, args.steps or 3))
             print(f"    {link.name}, {mode.name}: {ranks.step_seconds(runs[mode.name][-1]):.3f} s", flush=True)
-        try:
-            if "TorchRec" not in failed and (not args.side or "TorchRec" in args.side):
-                runs["TorchRec"].append(peer(directory, link, args.steps or 3))
-                print(f"    {link.name}, TorchRec: {ranks.step_seconds(runs['TorchRec'][-1]):.3f} s", flush=True)
-        except RuntimeError as error:
-            failed["TorchRec"] = str(error)
-            print(f"    {link.name}, TorchRec: {error}", flush=True)
+        for name, config in PEERS.items():
+            if args.side and "TorchRec" not in args.side or name in failed:
+                continue
+            try:
+                runs[name].append(peer(directory, link, args.steps or 3, config))
+                print(f"    {link.name}, {name}: {ranks.step_seconds(runs[name][-1]):.3f} s", flush=True)
+            except RuntimeError as error:
+                failed[name] = str(error)
+                print(f"    {link.name}, {name}: {error}", flush=True)
     sync = runs[modes[0].name][0]["losses"]
-    return {"mbit": link.mbit, "ms": link.ms, "modes": [summary(mode, runs[mode.name], link) for mode in modes], "peer": peer_summary(runs["TorchRec"], failed, sync)}
+    return {"mbit": link.mbit, "ms": link.ms, "modes": [summary(mode, runs[mode.name], link) for mode in modes],
+            "peers": [{"name": name} | peer_summary(runs[name], failed.get(name), sync) for name in PEERS]}
 
 
 def summary(mode, runs, link):
@@ -93,7 +98,7 @@ def summary(mode, runs, link):
 
 def peer_summary(runs, failed, losses):
     if failed or not runs:
-        return {"failed": failed.get("TorchRec", "not asked for")}
+        return {"failed": failed or "not asked for"}
     far = max(abs(a - b) / abs(a) for a, b in zip(losses[:3], runs[0]["losses"]))
     return {"difference": far, "versions": runs[0].get("versions", {})} | spread([ranks.step_seconds(run) for run in runs])
 

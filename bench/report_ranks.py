@@ -21,17 +21,16 @@ def mode_row(link, mode, samples):
             *([seconds(mode["limit_s"]), f"{sync['limit_s'] / mode['limit_s']:.2f}"] if "limit_s" in sync else [seconds(mode["limit_s"]) if "limit_s" in mode else "-", "-"])]
 
 
-def peer_line(link):
-    peer = link["peer"]
+def peer_line(link, peer):
     if "failed" in peer:
-        return f"TorchRec: did not run: {peer['failed']}."
-    return f"TorchRec: {timed(peer)}, {peer['median'] / link['modes'][0]['median']:.2f} of sync's time; its losses differ by {peer['difference']:.1e}."
+        return f"{peer['name']}: did not run: {peer['failed']}."
+    return f"{peer['name']}: {timed(peer)}, {peer['median'] / link['modes'][0]['median']:.2f} of sync's time; its losses differ by {peer['difference']:.1e}."
 
 
 def link_part(link, samples):
     header = ["mode", "step", "samples/s", "x sync", "MB sent a rank: mean / most", "wait for rows", "wait for the dense sum", "seen staleness", "compute", "bytes / rate + delays",
               "limit", "x sync at the limit"]
-    return [f"## {link_name(link)}", table(header, [mode_row(link, mode, samples) for mode in link["modes"]]), peer_line(link)]
+    return [f"## {link_name(link)}", table(header, [mode_row(link, mode, samples) for mode in link["modes"]]), *(peer_line(link, peer) for peer in link["peers"])]
 
 
 def auc_part(aucs):

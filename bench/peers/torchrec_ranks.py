@@ -1,5 +1,5 @@
 """W6 by TorchRec over ranks, started by mpirun: DistributedModelParallel with whole tables on a rank each, fused exact Adagrad, the dense part by
-DistributedDataParallel, all over gloo. Losses are those of the whole batch."""
+DistributedDataParallel, all over gloo. Losses are those of the whole batch. --config fp16, powersgd: dense gradients by these communication hooks of PyTorch's (bf16's wants NCCL)."""
 import os
 
 import fbgemm_gpu
@@ -7,6 +7,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 import torchrec
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn import functional
 from torchrec.distributed import DistributedModelParallel
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
@@ -20,6 +21,7 @@ from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 
 from common import Workload, arguments, finish, timed
 
+POWERSGD_RANK = 4
 args = arguments()
 torch.set_num_threads(args.threads)
 rank, size = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
@@ -59,6 +61,11 @@ constraints = {f"t_{name}": ParameterConstraints(sharding_types=[ShardingType.TA
 sharder = EmbeddingBagCollectionSharder()
 plan = EmbeddingShardingPlanner(topology=Topology(world_size=size, compute_device="cpu", local_world_size=1), constraints=constraints).plan(net, [sharder])
 net = DistributedModelParallel(net, env=ShardingEnv.from_process_group(dist.group.WORLD), device=torch.device("cpu"), plan=plan, sharders=[sharder], init_data_parallel=True)
+if args.config == "fp16":
+    net._dmp_wrapped_module.register_comm_hook(None, default_hooks.fp16_compress_hook)
+elif args.config == "powersgd":
+    state = powerSGD_hook.PowerSGDState(process_group=None, matrix_approximation_rank=POWERSGD_RANK, start_powerSGD_iter=2)
+    net._dmp_wrapped_module.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
 dense = [p for name, p in net.named_parameters() if "embedding_bags" not in name]
 optimizer = torch.optim.Adagrad(dense, lr=w.rate, eps=w.epsilon, fused=True)
 

@@ -135,6 +135,7 @@ def repeated(t):
         plan.config["cluster"] = {
             "timeout_s": 20,
             "replicate_below": 1,
+            "wire_dense": t.case.one_of("wire_dense", "auto", ["auto", "bf16", "int8", "int8"]),
             **({"tables": tables} if t.case.maybe("owner_pooling", 0.8) else {}),
         }
 
@@ -157,6 +158,7 @@ def wires(t):
         plan.config["cluster"] = {
             **cluster_of(t, plan, "", 2),
             "wire": t.case.one_of("wire", "f16", ["f16", "f16", "bf16"]),
+            "wire_dense": t.case.one_of("wire_dense", "auto", ["auto", "int8"]),
         }
         plan.config["train"].update(log_every=1, on_not_finite="skip")
         plan.config["cluster"].pop("virtual_shards")
@@ -165,4 +167,5 @@ def wires(t):
     t.program.trained("run.yaml", "a", first=True, ranks=2)
     bad = results.not_finite(results.newest(t.work / "a"))
     if bad:
-        raise Failure(f"not finite over {plan.config['cluster']['wire']}: {', '.join(bad[:4])}")
+        cluster = plan.config["cluster"]
+        raise Failure(f"not finite over {cluster['wire']}, {cluster['wire_dense']}: {', '.join(bad[:4])}")

@@ -100,9 +100,8 @@ static rk_ids ids_of(const sizes *s, const int64_t *keys) {
 
 static void count_reads(side *now) {
     const rk_disk_row_cache *t = now->embeddings->tables[0].tier;
-    const uint8_t *first = t->ahead.records, *end = first + t->ahead.n * t->record_bytes;
     now->n_stored += t->n_stored;
-    for (int64_t i = 0; i < t->n_stored; i++) now->n_ahead += t->stored[i] >= first && t->stored[i] < end;
+    now->n_ahead += t->n_stored - t->n_read;
 }
 
 static double step(const sizes *s, side *now, const int64_t *keys, const int64_t *next, bool is_counted) {
@@ -110,14 +109,14 @@ static double step(const sizes *s, side *now, const int64_t *keys, const int64_t
     rk_activation activation = {now->out, s->dim, NULL};
     rk_disk_row_cache *tier = now->embeddings->tables[0].tier;
     double begin = seconds_now();
+    rk_embeddings_prefetch(now->embeddings, 0, s->n, &ids_next);
     check(rk_embeddings_dedup(now->embeddings, s->n, &ids, true));
     if (tier && is_counted) count_reads(now);
-    rk_embeddings_prefetch(now->embeddings, s->n, &ids_next);
     rk_embeddings_lookup_all(now->embeddings, true, &activation);
     compute(s->beside_loops);
     check(rk_embeddings_begin_update(now->embeddings, &activation, true));
     rk_embeddings_update_all(now->embeddings);
-    if (tier) rk_disk_row_cache_finish_prefetch(tier);
+    if (tier) rk_disk_row_cache_finish_background(tier);
     return seconds_now() - begin;
 }
 

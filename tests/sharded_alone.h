@@ -8,7 +8,8 @@
 
 enum { ALONE_SAMPLES = 3, ALONE_TABLES = 3, ALONE_FEATURES = 4 };
 
-/* A table by its rows, one whose two features' bags are combined by the owner, and one of keys. */
+/* A table by its rows, one whose two features' bags are combined by the owner, and one of keys, which travel
+ * ahead as if it had rows on a disk. */
 static inline rk_status alone_create(rk_comm *comm, rk_dtype wire, rk_sharded **out) {
     static const char *const names[] = {"rows", "bags", "keys"}, *const feature_names[] = {"a", "b", "c",
                                                                                            "d"};
@@ -34,8 +35,14 @@ static inline rk_status alone_create(rk_comm *comm, rk_dtype wire, rk_sharded **
         features[f].name = feature_names[f];
         features[f].table = names[(f + 1) / 2];
     }
-    dynamic[2] = (rk_dynamic_config){
-        .max_capacity = 20, .n_buckets = 2, .evict_to = 1, .min_count = 2, .probability = 1, .oov = true};
+    dynamic[2] = (rk_dynamic_config){.max_capacity = 20,
+                                     .n_buckets = 2,
+                                     .evict_to = 1,
+                                     .min_count = 2,
+                                     .probability = 1,
+                                     .oov = true,
+                                     .is_read = true,
+                                     .storage = "nowhere"};
     config.tables = tables;
     config.n_tables = ALONE_TABLES;
     config.features = features;
@@ -56,6 +63,7 @@ static inline rk_status alone_ask(rk_sharded *s) {
                                           {.ids = ids, .ids_per_sample = 1}};
     rk_in_flight_batch *j = &s->in_flight_batches[0];
     j->kind = RK_IN_FLIGHT_TRAIN;
+    rk_sharded_as_store(s)->ops->prefetch(rk_sharded_as_store(s), 0, ALONE_SAMPLES, batch);
     RK_TRY(rk_in_flight_batch_input_dist(s, j, ALONE_SAMPLES, batch));
     rk_all_to_all_free(j->ids);
     j->ids = NULL;

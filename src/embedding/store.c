@@ -11,8 +11,8 @@ void rk_store_noop_void(rk_store *store) {
     (void)store;
 }
 
-void rk_store_noop_prefetch(rk_store *store, int64_t n, const rk_ids *ids) {
-    (void)store, (void)n, (void)ids;
+void rk_store_noop_prefetch(rk_store *store, int64_t first, int64_t n, const rk_ids *ids) {
+    (void)store, (void)first, (void)n, (void)ids;
 }
 
 void rk_store_noop_set_cancel_flag(rk_store *store, const atomic_bool *cancel) {

@@ -49,9 +49,9 @@ typedef struct rk_store_ops {
     /* ids [n_features] of n samples. Errors, with nothing begun: RK_BAD_DATA names feature, sample and id. */
     rk_status (*begin)(rk_store *store, int64_t n, const rk_ids *ids, bool training);
     rk_status (*wait)(rk_store *store);
-    /* The batch for training that will most likely begin next, after one has begun: what takes long to get
-     * may be got beside the dense part. Its ids may go at once. */
-    void (*prefetch)(rk_store *store, int64_t n, const rk_ids *ids);
+    /* Before a batch for training begins, samples first .. first+n-1 of the one that will most likely begin
+     * after it: what takes long to get may be got beside the first. The ids stay until begin has returned. */
+    void (*prefetch)(rk_store *store, int64_t first, int64_t n, const rk_ids *ids);
     /* From now on wait gives up with RK_INTERRUPTED once another thread has set *cancel, which may be NULL.
      */
     void (*set_cancel_flag)(rk_store *store, const atomic_bool *cancel);
@@ -112,7 +112,7 @@ rk_store *rk_store_none(void);
 /* Functions for stores that have nothing to do there. */
 rk_status rk_store_noop(rk_store *store);
 void rk_store_noop_void(rk_store *store);
-void rk_store_noop_prefetch(rk_store *store, int64_t n, const rk_ids *ids);
+void rk_store_noop_prefetch(rk_store *store, int64_t first, int64_t n, const rk_ids *ids);
 void rk_store_noop_set_cancel_flag(rk_store *store,
                                    const atomic_bool *cancel); /* it waits for nobody outside */
 size_t rk_store_zero_pieces(const rk_store *store);

@@ -108,9 +108,9 @@ rk_status rk_model_compute_ranking_positions(rk_model *model, const rk_ranking_p
 void rk_model_rank_boundaries(const rk_model *model, int64_t *cuts);
 /* As rk_model_train and rk_model_predict of the whole batch; predictions [total, n_tasks]. */
 rk_status rk_model_train_rank_batch(rk_model *model, const rk_rank_batch *rank_batch, double *loss);
-/* Of the next call, what will most likely be its batch, until it returns: rows that take long to get are read
- * beside the step. NULL: it is not known. */
-void rk_model_set_next_batch(rk_model *model, const rk_batch *next);
+/* What will most likely be the batch of the call after the next one, until that returns: rows that take long
+ * to get are read beside the step. NULL: it is not known. */
+void rk_model_set_next_batch(rk_model *model, const rk_rank_batch *next);
 rk_status rk_model_predict_rank_batch(rk_model *model, const rk_rank_batch *rank_batch, float *predictions);
 
 /* Over ranks with staleness, and on a GPU where rk_model_device says late, rk_model_train begins a batch and

@@ -83,10 +83,10 @@ typedef struct rk_model_queue {
     rk_local_batch *slots; /* [n_slots]: begun; a batch waits until all are taken */
     size_t n_slots;
     int64_t n_begun, n_launched, n_finished;
-    int64_t depth;        /* that may be launched and not finished */
-    bool exclusive;       /* one is finished before the next is launched */
-    const rk_batch *next; /* what rk_model_set_next_batch said */
-    rk_ids *next_ids;     /* [n_lookups] */
+    int64_t depth;             /* that may be launched and not finished */
+    bool exclusive;            /* one is finished before the next is launched */
+    const rk_rank_batch *next; /* what rk_model_set_next_batch said */
+    rk_ids *next_ids;          /* [n_lookups] */
 } rk_model_queue;
 
 struct rk_model {

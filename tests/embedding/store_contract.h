@@ -232,6 +232,14 @@ static void assert_state_of(const store_kind *kind, rk_store *store, rk_embeddin
     rk_state_dict_release(&wanted);
 }
 
+/* Of the batch after a step: the one that comes, another one, or nothing. */
+static void prefetch_after(rk_store *store, int step, part p) {
+    static drawn next;
+    if (step % 3 == 2) return;
+    draw(&next, (uint64_t)(step % 3 ? step + 50 : step + 1), N);
+    store->ops->prefetch(store, p.first, p.n, next.ids);
+}
+
 /* Steps, of which one is not applied; brought up to date in their midst, which changes nothing that the next
  * ones see. */
 static void check_steps(const store_kind *kind) {
@@ -248,6 +256,7 @@ static void check_steps(const store_kind *kind) {
         draw(b, (uint64_t)step, N);
         draw(&expected, (uint64_t)step, N);
         take_part(b, p, &memories[step % 2], ids, activations[step % 2]);
+        if (kind->on_disk) prefetch_after(store, step, p);
         OK(store->ops->begin(store, p.n, ids, true));
         look_up_batch(store, p.n, activations[step % 2], true);
         launch_plain(kind, plain, pending);

@@ -50,7 +50,7 @@ static void refuse(fixture *f, size_t at, const void *value, size_t n_bytes, con
 static void test_asks(void **state) {
     fixture *f = *state;
     const size_t rows = sizeof(rk_ids_header), bags = rows + sizeof(rk_ids_entry),
-                 data = rows + 4 * sizeof(rk_ids_entry), n_first = f->ask_bytes - 24;
+                 data = rows + 4 * sizeof(rk_ids_entry), ahead = f->ask_bytes - 3 * 8, n_first = ahead - 24;
     const int64_t huge = (int64_t)1 << 62, negative = -1, few = 2, unknown = 7;
     const uint16_t no_row = 20;
     const uint32_t longer = 5;
@@ -70,6 +70,9 @@ static void test_asks(void **state) {
     refuse(f, n_first, &(int64_t){3}, 8, "sent 3 keys, but counts of others");
     refuse(f, n_first, &(int64_t){1}, 8, "sent 3 keys, but counts of fewer");
     refuse(f, n_first, &negative, 8, "sent 3 keys, but counts of others");
+    refuse(f, ahead, &(int64_t){3}, 8, less);
+    refuse(f, ahead, &huge, 8, less);
+    refuse(f, ahead, &negative, 8, less);
 }
 
 /* Messages cut short, at any byte. */

@@ -6,6 +6,18 @@
 
 enum { LEAST_BITS = 4 };
 
+rk_status rk_key_list_add(rk_key_list *list, const int64_t *keys, size_t n) {
+    RK_TRY(rk_reserve(&list->keys, &list->capacity, list->n + n, sizeof *list->keys));
+    if (n) memcpy(list->keys + list->n, keys, n * sizeof *keys);
+    list->n += n;
+    return RK_OK;
+}
+
+void rk_key_list_release(rk_key_list *list) {
+    rk_free(list->keys);
+    *list = (rk_key_list){0};
+}
+
 void rk_unique_keys_release(rk_unique_keys *b) {
     RK_FREE_ALL(b->keys, b->uses, b->begins, b->places);
     *b = (rk_unique_keys){0};

@@ -4,6 +4,15 @@
 
 #include "embedding/dynamic/dynamic_table.h"
 
+/* Keys that grow in number. Zero-initialize. */
+typedef struct rk_key_list {
+    int64_t *keys; /* [n] */
+    size_t n, capacity;
+} rk_key_list;
+
+rk_status rk_key_list_add(rk_key_list *list, const int64_t *keys, size_t n);
+void rk_key_list_release(rk_key_list *list);
+
 /* In the order of their first uses. Memory is kept from batch to batch. */
 typedef struct rk_unique_keys {
     int64_t n;

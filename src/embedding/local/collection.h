@@ -89,9 +89,10 @@ const rk_dynamic_config *rk_embeddings_dynamic_config(const rk_embeddings *embed
  * values are read. Errors: RK_BAD_DATA, a key is there twice; RK_NO_MEMORY. */
 rk_status rk_embeddings_load_keys(rk_embeddings *embeddings, const rk_stored_keys *keys);
 void rk_embeddings_finish_loading(rk_embeddings *embeddings);
-/* The batch for training that begins next, whose ids may go at once: its rows that are on a disk are read
- * beside what the caller does. If it does not come after all, no bit is another one. */
-void rk_embeddings_prefetch(rk_embeddings *embeddings, int64_t n, const rk_ids *ids);
+/* Before a batch for training begins, samples first .. first+n-1 of the one after it, whose ids may go at
+ * once: once the first has begun, rows of them that are on a disk are read beside what the caller does. If it
+ * does not come after all, no bit is another one. */
+void rk_embeddings_prefetch(rk_embeddings *embeddings, int64_t first, int64_t n, const rk_ids *ids);
 /* Rows that are on a disk, into a checkpoint's folder and, after all else of it was read, out of it. */
 bool rk_embeddings_have_row_files(const rk_embeddings *embeddings);
 rk_status rk_embeddings_save_rows(rk_embeddings *embeddings, const char *directory);

@@ -151,7 +151,7 @@ rk_status rk_dynamic_rows_assign_uses(rk_embeddings *e, const rk_key_uses *uses,
     assignment a = {e, uses, begins, task_begins, RK_FAILURE_INIT};
     size_t n_tables = (size_t)e->n_tables;
     for (size_t t = 0; t < n_tables; t++)
-        if (e->tables[t].tier) rk_disk_row_cache_finish_prefetch(e->tables[t].tier);
+        if (e->tables[t].tier) rk_disk_row_cache_finish_background(e->tables[t].tier);
     rk_status status = prepare_assignment(&a);
     if (status != RK_OK) {
         cancel_assignment(&a);
@@ -224,31 +224,33 @@ rk_status rk_dynamic_rows_assign_batch(rk_embeddings *e, rk_batch_context *batch
     return RK_OK;
 }
 
-/* A feature's keys in the batch to come: those that sequences keep. Weights may drop some, whose rows are
- * then read for nothing. */
-static rk_status add_prefetch_keys(rk_disk_row_cache *tier, const rk_feature_config *feature, int64_t n,
-                                   const rk_ids *ids) {
-    int64_t most = feature->max_sequence_length;
-    if (!most)
-        return rk_disk_row_cache_add_prefetch_keys(tier, ids->ids,
-                                                   (size_t)(rk_ids_begin(ids, n) - rk_ids_begin(ids, 0)));
-    for (int64_t s = 0; s < n; s++) {
-        int64_t begin = rk_ids_begin(ids, s), length = rk_ids_begin(ids, s + 1) - begin;
-        RK_TRY(rk_disk_row_cache_add_prefetch_keys(tier, ids->ids + begin, (size_t)rk_min_i64(length, most)));
+rk_status rk_feature_list_keys(const rk_feature_config *feature, int64_t first, int64_t n, const rk_ids *ids,
+                               rk_key_list *out) {
+    int64_t most = feature->max_sequence_length, begin = rk_ids_begin(ids, first);
+    if (!most) {
+        int64_t length = rk_ids_begin(ids, first + n) - begin;
+        return length ? rk_key_list_add(out, ids->ids + begin, (size_t)length) : RK_OK;
+    }
+    for (int64_t s = first; s < first + n; s++) {
+        int64_t length = rk_ids_begin(ids, s + 1) - begin;
+        if (length) RK_TRY(rk_key_list_add(out, ids->ids + begin, (size_t)rk_min_i64(length, most)));
+        begin += length;
     }
     return RK_OK;
 }
 
-static rk_status prefetch_rows_of_table(rk_embeddings *e, int32_t t, int64_t n, const rk_ids *ids) {
-    rk_disk_row_cache *tier = e->tables[t].tier;
-    rk_disk_row_cache_finish_prefetch(tier);
+static rk_status list_keys_of_table(const rk_embeddings *e, int32_t t, int64_t first, int64_t n,
+                                    const rk_ids *ids, rk_key_list *keys) {
     for (int32_t k = e->table_begins[t]; k < e->table_begins[t + 1]; k++)
-        RK_TRY(add_prefetch_keys(tier, &e->features[e->by_table[k]], n, &ids[e->by_table[k]]));
-    return rk_disk_row_cache_start_prefetch(tier);
+        RK_TRY(rk_feature_list_keys(&e->features[e->by_table[k]], first, n, &ids[e->by_table[k]], keys));
+    return RK_OK;
 }
 
-void rk_embeddings_prefetch(rk_embeddings *e, int64_t n, const rk_ids *ids) {
-    for (int32_t t = 0; t < e->n_tables; t++)
-        if (e->tables[t].tier && prefetch_rows_of_table(e, t, n, ids) != RK_OK)
-            rk_disk_row_cache_finish_prefetch(e->tables[t].tier); /* the batch will read them */
+void rk_embeddings_prefetch(rk_embeddings *e, int64_t first, int64_t n, const rk_ids *ids) {
+    for (int32_t t = 0; t < e->n_tables; t++) {
+        if (!e->tables[t].tier) continue;
+        rk_key_list *keys = rk_disk_row_cache_prefetch_keys(e->tables[t].tier);
+        if (list_keys_of_table(e, t, first, n, ids, keys) != RK_OK)
+            keys->n = 0; /* the batch will read them */
+    }
 }

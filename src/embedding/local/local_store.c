@@ -25,8 +25,8 @@ static rk_status local_begin(rk_store *store, int64_t n, const rk_ids *ids, bool
     return status;
 }
 
-static void local_prefetch(rk_store *store, int64_t n, const rk_ids *ids) {
-    rk_embeddings_prefetch(((local_store *)store)->embeddings, n, ids);
+static void local_prefetch(rk_store *store, int64_t first, int64_t n, const rk_ids *ids) {
+    rk_embeddings_prefetch(((local_store *)store)->embeddings, first, n, ids);
 }
 
 static void local_lookup_early(rk_store *store, rk_activation *activations) {

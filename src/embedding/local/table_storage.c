@@ -241,7 +241,9 @@ static void init_cached_row(void *context, int64_t place) {
 rk_status rk_table_load_rows_from_disk(rk_table *table, const rk_key_uses *uses, int32_t n_uses,
                                        bool is_training) {
     const rk_disk_row_cache_calls calls = {table, grow_cached_rows, init_cached_row};
-    return rk_disk_row_cache_load_batch(table->tier, uses, n_uses, is_training, &calls);
+    rk_status status = rk_disk_row_cache_load_batch(table->tier, uses, n_uses, is_training, &calls);
+    set_keys_of_rows(table); /* they may have moved before it failed */
+    return status;
 }
 
 static void init_shared_row_block(void *context, size_t task, int thread) {

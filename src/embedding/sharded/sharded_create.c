@@ -149,6 +149,7 @@ static rk_status add_streams(rk_sharded *s, const rk_sharded_options *o) {
         s->streams[s->n_streams] = make_stream(s, o, h, -1);
         if (dynamic_config_of_table(o, t)) {
             s->streams[s->n_streams].n_features = n_readers;
+            s->streams[s->n_streams].on_disk = dynamic_config_of_table(o, t)->storage != NULL;
             s->streams[s->n_streams].oov = dynamic_config_of_table(o, t)->oov;
             s->streams[s->n_streams].cold = dynamic_config_of_table(o, t)->n_cold > 0;
         }
@@ -287,7 +288,8 @@ rk_status rk_in_flight_batch_init(const rk_sharded *s, rk_in_flight_batch *j) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, j->unique), RK_ARRAY(size, j->ask), RK_ARRAY(size, j->answer),
                         RK_ARRAY(size, j->give), RK_ARRAY(n_stored, j->local), RK_ARRAY(n_stored, j->offsets),
                         RK_ARRAY(n_stored, j->stored_ids), RK_ARRAY(n_stored, j->counts),
-                        RK_ARRAY(n_stored, j->uses), RK_ARRAY(n_stored, j->n_first)));
+                        RK_ARRAY(n_stored, j->uses), RK_ARRAY(n_stored, j->n_first),
+                        RK_ARRAY(n_stored, j->ahead)));
     if (!s->trains) return RK_OK;
     size_t n_features = (size_t)s->trainer_tables->n_features;
     for (int32_t h = 0; h < s->n_shards; h++) {
@@ -326,7 +328,7 @@ void rk_in_flight_batch_release(const rk_sharded *s, rk_in_flight_batch *j) {
         if (j->n_first) rk_scratch_buffer_release(&j->n_first[f]);
     }
     RK_FREE_ALL(j->unique, j->ask, j->answer, j->give, j->local, j->offsets, j->stored_ids, j->counts,
-                j->uses, j->n_first);
+                j->uses, j->n_first, j->ahead);
     if (s->trainer_tables)
         rk_batch_context_release(&j->batch_context, s->trainer_tables->n_tables,
                                  s->trainer_tables->n_features);
@@ -342,6 +344,28 @@ static rk_status allocate_key_uses(rk_sharded *s) {
                         RK_ARRAY(n_tables + 1, s->key_task_begins));
 }
 
+/* Of tables with rows on a disk. */
+static rk_status allocate_prefetch_keys(rk_sharded *s) {
+    RK_TRY(rk_alloc((size_t)s->n_tables, sizeof *s->ahead, &s->ahead));
+    for (int32_t i = 0; i < s->n_streams; i++) {
+        const rk_table_shard *shard = &s->shards[s->streams[i].shard];
+        rk_prefetch_keys *a = &s->ahead[shard->table];
+        if (!s->streams[i].on_disk || a->n_parts) continue;
+        RK_TRY(rk_alloc((size_t)shard->n_parts + 2, sizeof *a->begins, &a->begins));
+        a->n_parts = shard->n_parts;
+    }
+    return RK_OK;
+}
+
+static void free_prefetch_keys(rk_sharded *s) {
+    for (int32_t t = 0; t < s->n_tables && s->ahead; t++) {
+        rk_unique_keys_release(&s->ahead[t].different);
+        rk_key_list_release(&s->ahead[t].uses);
+        rk_free(s->ahead[t].begins);
+    }
+    rk_free(s->ahead);
+}
+
 static rk_status allocate_message_arrays(rk_sharded *s) {
     size_t n_stored = (size_t)s->roles.n_trainers * (size_t)rk_sharded_n_local_streams(s),
            size = (size_t)s->size;
@@ -349,6 +373,7 @@ static rk_status allocate_message_arrays(rk_sharded *s) {
                         RK_ARRAY(n_stored, s->activations), RK_ARRAY(n_stored, s->scratch),
                         RK_ARRAY(n_stored, s->asked), RK_ARRAY(n_stored, s->asked_ids)));
     RK_TRY(allocate_key_uses(s));
+    if (s->trains) RK_TRY(allocate_prefetch_keys(s));
     s->n_in_flight_batches = (size_t)s->staleness + 2;
     RK_TRY(rk_alloc(s->n_in_flight_batches, sizeof *s->in_flight_batches, &s->in_flight_batches));
     for (size_t i = 0; i < s->n_in_flight_batches; i++)
@@ -424,6 +449,7 @@ void rk_sharded_free(rk_store *store) {
     for (size_t f = 0; f < n_stored && s->scratch; f++) rk_scratch_buffer_release(&s->scratch[f]);
     for (int32_t r = 0; r < s->size && s->streams_of; r++) rk_free(s->streams_of[r]);
     for (int32_t t = 0; t < s->n_tables; t++) rk_free(s->names[t]);
+    free_prefetch_keys(s);
     rk_embeddings_free(s->trainer_tables);
     rk_row_before_images_release(&s->before_images);
     rk_embeddings_free(s->store);

@@ -29,6 +29,7 @@ typedef struct rk_table_shard_stream {
     int id_bytes; /* 2, 4 or 8 */
     rk_dtype rows_wire, gradients_wire;
     bool trainable;
+    bool on_disk; /* of keys some of whose rows are on a disk: those of the batch to come travel ahead */
 } rk_table_shard_stream;
 
 /* A table's different rows in a trainer's batch, in the order of the parts that they are in; of a dynamic
@@ -53,6 +54,14 @@ typedef struct rk_unique_rows {
                                    gradients on the way back */
     int64_t *bag_begins;      /* [n_features of the table + 1] */
 } rk_unique_rows;
+
+/* A trainer's different keys of the batch to come, of a table with rows on a disk (prefetch_keys.c). */
+typedef struct rk_prefetch_keys {
+    int32_t n_parts; /* 0: of another table */
+    rk_unique_keys different;
+    rk_key_list uses; /* of each key; then the different ones: part p's are begins[p] .. begins[p+1]-1 */
+    int64_t *begins;  /* [n_parts + 2] */
+} rk_prefetch_keys;
 
 typedef enum rk_in_flight_batch_state {
     RK_IN_FLIGHT_FREE,
@@ -84,6 +93,7 @@ typedef struct rk_in_flight_batch {
     int64_t *counts;            /* [n_stored_features]: bags */
     rk_scratch_buffer *uses;    /* [n_stored_features]: of keys, uint32; */
     rk_scratch_buffer *n_first; /* [n_stored_features]: likewise, int64 [n_features of the stream] */
+    rk_key_list *ahead;         /* [n_stored_features]: keys of the batch to come, where they came */
     bool is_read;               /* those are filled in */
     rk_key_counts keys;         /* of all owners, when they served it */
 } rk_in_flight_batch;
@@ -109,9 +119,14 @@ struct rk_sharded {
     int64_t *asked;                   /* [n_stored_features]: bags that are looked up, of */
     rk_ids *asked_ids;                /* [n_stored_features] */
     rk_scratch_buffer
-        *scratch;         /* [n_stored_features]: rows or gradients in f32 where the wire has fewer bits */
-    rk_message *messages; /* [size]: scratch of begin, and */
-    rk_message *answers;  /* [size], of the communication thread */
+        *scratch;            /* [n_stored_features]: rows or gradients in f32 where the wire has fewer bits */
+    rk_prefetch_keys *ahead; /* [n_tables]: of a trainer, */
+    struct {
+        int64_t first, n;
+        const rk_ids *ids;                 /* [n_features]; NULL: it is not known */
+    } next;                                /* what prefetch said */
+    rk_message *messages;                  /* [size]: scratch of begin, and */
+    rk_message *answers;                   /* [size], of the communication thread */
     rk_in_flight_batch *in_flight_batches; /* [n_in_flight_batches] */
     size_t n_in_flight_batches;
     char **names; /* [n_tables] */
@@ -235,7 +250,23 @@ void rk_in_flight_batch_lookup(const rk_sharded *s, const rk_in_flight_batch *j,
 rk_status rk_in_flight_batch_send_gradients(rk_sharded *s, rk_in_flight_batch *j,
                                             const rk_activation *gradients);
 rk_status rk_in_flight_batch_send_step_status(rk_sharded *s, rk_in_flight_batch *j, bool applies);
+/* Keys of the batch to come (prefetch_keys.c). By a trainer: finds them; so many bytes for an owner, and what
+ * they are. By an owner: reads what a trainer sent from `at` on, and tells tables of it before the batch
+ * begins. */
+rk_status rk_prefetch_keys_find(rk_sharded *s);
+size_t rk_prefetch_keys_bytes(const rk_sharded *s, int32_t owner);
+void rk_prefetch_keys_pack(const rk_sharded *s, int32_t owner, char *to);
+rk_status rk_prefetch_keys_read(const rk_sharded *s, rk_in_flight_batch *j, int32_t trainer,
+                                const rk_message *message, size_t at);
+void rk_prefetch_keys_give(const rk_sharded *s, const rk_in_flight_batch *j);
+/* The part of a dynamic table that a key is in. */
+static inline int32_t rk_part_of_key(const rk_sharded *s, int32_t table, int64_t key, int32_t n_parts) {
+    const rk_dynamic_config *config = &s->trainer_tables->tables[table].dynamic_config;
+    return rk_dynamic_part_of_bucket(config, rk_dynamic_bucket_of_key(config, key), n_parts);
+}
+
 /* The owner's (sharded_server.c). */
+rk_status rk_message_too_short_error(int32_t trainer, const char *what, size_t n_bytes);
 rk_status rk_in_flight_batch_read_ids(rk_sharded *s, rk_in_flight_batch *j);
 /* The keys that came become rows of the tables here; behind them may be the one that others share. serve does
  * it, too. */

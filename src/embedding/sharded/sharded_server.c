@@ -7,7 +7,7 @@
 #include "batch/narrow_integers.h"
 #include "embedding/sharded/sharded_internal.h"
 
-static rk_status message_too_short_error(int32_t trainer, const char *what, size_t n_bytes) {
+rk_status rk_message_too_short_error(int32_t trainer, const char *what, size_t n_bytes) {
     return rk_error(RK_INTERNAL, "rank %d sent a message of %s of %zu bytes, shorter than its header says",
                     trainer, what, n_bytes);
 }
@@ -18,7 +18,7 @@ static rk_status read_key_uses(const rk_sharded *s, const rk_table_shard_stream 
                                const rk_message *message, size_t *at) {
     size_t first_bytes = (size_t)stream->n_features * sizeof(int64_t);
     if (rk_stream_key_uses_bytes(stream, n_ids) > message->n_bytes - *at)
-        return message_too_short_error(trainer, "ids", message->n_bytes);
+        return rk_message_too_short_error(trainer, "ids", message->n_bytes);
     RK_TRY(rk_scratch_buffer_reserve(&j->n_first[f], first_bytes));
     RK_TRY(rk_scratch_buffer_reserve(&j->uses[f], (size_t)n_ids * sizeof(uint32_t)));
     const char *from = (const char *)message->data + *at;
@@ -45,10 +45,10 @@ static rk_status read_ids_of_stream(const rk_sharded *s, rk_in_flight_batch *j, 
            most_ids = left / (size_t)stream->id_bytes; /* so that no product overflows */
     bool fits = entry.n_bags >= 0 && entry.n_ids >= 0 && (uint64_t)entry.n_bags <= most_bags &&
                 (uint64_t)entry.n_ids <= most_ids;
-    if (!fits) return message_too_short_error(trainer, "ids", message->n_bytes);
+    if (!fits) return rk_message_too_short_error(trainer, "ids", message->n_bytes);
     size_t bag_bytes = bags ? rk_round_up((size_t)entry.n_bags * sizeof(uint32_t), 8) : 0,
            id_bytes = rk_round_up((size_t)entry.n_ids * (size_t)stream->id_bytes, 8);
-    if (bag_bytes + id_bytes > left) return message_too_short_error(trainer, "ids", message->n_bytes);
+    if (bag_bytes + id_bytes > left) return rk_message_too_short_error(trainer, "ids", message->n_bytes);
     RK_FAIL_IF(!bags && entry.n_bags != entry.n_ids, RK_INTERNAL, "rank %d requested %lld rows with %lld ids",
                trainer, (long long)entry.n_bags, (long long)entry.n_ids);
     const char *from = (const char *)message->data + *at;
@@ -66,7 +66,7 @@ static rk_status read_ids_of_stream(const rk_sharded *s, rk_in_flight_batch *j, 
     offsets[0] = 0;
     for (int64_t b = 0; b < entry.n_bags; b++) offsets[b + 1] = offsets[b] + lengths[b];
     if (offsets[entry.n_bags] != entry.n_ids)
-        return message_too_short_error(trainer, "ids", message->n_bytes);
+        return rk_message_too_short_error(trainer, "ids", message->n_bytes);
     j->stored_ids[f].offsets = offsets;
     return RK_OK;
 }
@@ -76,7 +76,7 @@ rk_status rk_in_flight_batch_read_ids(rk_sharded *s, rk_in_flight_batch *j) {
     int32_t n = rk_sharded_n_local_streams(s);
     size_t head = sizeof(rk_ids_header) + (size_t)n * sizeof(rk_ids_entry);
     for (int32_t r = 0; r < s->roles.n_trainers; r++) {
-        if (from[r].n_bytes < head) return message_too_short_error(r, "ids", from[r].n_bytes);
+        if (from[r].n_bytes < head) return rk_message_too_short_error(r, "ids", from[r].n_bytes);
         rk_ids_header header;
         memcpy(&header, from[r].data, sizeof header);
         if (r == 0) j->kind = header.kind, j->word = header.word;
@@ -88,6 +88,7 @@ rk_status rk_in_flight_batch_read_ids(rk_sharded *s, rk_in_flight_batch *j) {
             (const rk_ids_entry *)(const void *)((const char *)from[r].data + sizeof header);
         size_t at = head;
         for (int32_t i = 0; i < n; i++) RK_TRY(read_ids_of_stream(s, j, r, i, entries[i], &from[r], &at));
+        if (j->kind == RK_IN_FLIGHT_TRAIN) RK_TRY(rk_prefetch_keys_read(s, j, r, &from[r], at));
     }
     return RK_OK;
 }
@@ -174,6 +175,7 @@ rk_status rk_in_flight_batch_keys_to_rows(rk_sharded *s, rk_in_flight_batch *j) 
     finding find = {s, j};
     if (!s->n_dynamic) return RK_OK;
     if (j->kind == RK_IN_FLIGHT_TRAIN) {
+        rk_prefetch_keys_give(s, j);
         rk_row_before_images_swap_shared_in(&s->before_images);
         rk_status status = assign_rows_to_keys(s, j);
         rk_row_before_images_swap_shared_out(&s->before_images);
@@ -278,7 +280,7 @@ static rk_status drop_gradients_of_absent_keys(const rk_sharded *s, const rk_in_
     for (int64_t i = 0; i < n && stream->oov; i++)
         if (rows[i] == 0) rows[i] = NO_ROW;
     if (!bytes) return RK_OK;
-    if (*at + bytes > from->n_bytes) return message_too_short_error(trainer, "gradients", from->n_bytes);
+    if (*at + bytes > from->n_bytes) return rk_message_too_short_error(trainer, "gradients", from->n_bytes);
     const char *sent = (const char *)from->data + *at;
     for (int64_t i = 0; i < n && stream->cold; i++)
         if (!sent[i]) rows[i] = NO_ROW;
@@ -301,7 +303,8 @@ static rk_status read_gradients_of_trainer(rk_sharded *s, const rk_in_flight_bat
         size_t bytes = rk_wire_values_bytes(n, dim, stream->gradients_wire);
         if (stream->oov || stream->cold) RK_TRY(drop_gradients_of_absent_keys(s, j, f, trainer, from, &at));
         atomic_fetch_add(&s->gradients_taken, n);
-        if (at + bytes > from->n_bytes) return message_too_short_error(trainer, "gradients", from->n_bytes);
+        if (at + bytes > from->n_bytes)
+            return rk_message_too_short_error(trainer, "gradients", from->n_bytes);
         s->activations[f].data = (float *)(void *)((char *)from->data + at);
         if (stream->gradients_wire != RK_F32) {
             RK_TRY(rk_scratch_buffer_reserve(&s->scratch[f], (size_t)n * (size_t)dim * sizeof(float)));
@@ -317,14 +320,15 @@ rk_status rk_in_flight_batch_read_gradients_header(const rk_in_flight_batch *j, 
                                                    rk_gradients_header *out) {
     const rk_message *from = &rk_all_to_all_received(j->gradients)[trainer];
     if (from->n_bytes < RK_GRADIENTS_HEAD)
-        return message_too_short_error(trainer, "gradients", from->n_bytes);
+        return rk_message_too_short_error(trainer, "gradients", from->n_bytes);
     memcpy(out, from->data, sizeof *out);
     return RK_OK;
 }
 
 static rk_status read_step_status(rk_in_flight_batch *j) {
     const rk_message *from = &rk_all_to_all_received(j->step_status)[0];
-    if (from->n_bytes < sizeof j->applies) return message_too_short_error(0, "a step status", from->n_bytes);
+    if (from->n_bytes < sizeof j->applies)
+        return rk_message_too_short_error(0, "a step status", from->n_bytes);
     memcpy(&j->applies, from->data, sizeof j->applies);
     return RK_OK;
 }

@@ -27,12 +27,19 @@ static rk_status begin_batch_of_kind(rk_sharded *s, int64_t n, const rk_ids *ids
     return RK_OK;
 }
 
+static void sharded_prefetch(rk_store *store, int64_t first, int64_t n, const rk_ids *ids) {
+    rk_sharded *s = sharded_of_store(store);
+    s->next.first = first, s->next.n = n, s->next.ids = ids;
+}
+
 static rk_status sharded_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
     rk_sharded *s = sharded_of_store(store);
     RK_FAIL_IF(s->begun - s->finished > s->staleness, RK_INVALID_ARGUMENT,
                "%lld batches are in flight; staleness %lld allows no more",
                (long long)(s->begun - s->finished), (long long)s->staleness);
-    return begin_batch_of_kind(s, n, ids, training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK, 0);
+    rk_status status = begin_batch_of_kind(s, n, ids, training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK, 0);
+    s->next.ids = NULL;
+    return status;
 }
 
 static rk_status sharded_wait(rk_store *store) {
@@ -282,7 +289,7 @@ static rk_store_counts sharded_count(const rk_store *store) {
 const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
                                      .begin = sharded_begin,
                                      .wait = sharded_wait,
-                                     .prefetch = rk_store_noop_prefetch,
+                                     .prefetch = sharded_prefetch,
                                      .set_cancel_flag = rk_store_noop_set_cancel_flag,
                                      .lookup_early = sharded_lookup_early,
                                      .lookup = sharded_lookup,

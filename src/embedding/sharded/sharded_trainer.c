@@ -89,8 +89,7 @@ static void group_keys_by_part(const rk_sharded *s, const rk_unique_keys *keys, 
     memset(w->n_first, 0, (size_t)n_parts * (size_t)n_features * sizeof *w->n_first);
     for (int32_t k = 0; k < n_features; k++)
         for (int64_t i = keys->begins[k]; i < keys->begins[k + 1]; i++) {
-            int64_t bucket = rk_dynamic_bucket_of_key(config, keys->keys[i]);
-            order[i] = rk_dynamic_part_of_bucket(config, bucket, n_parts);
+            order[i] = rk_part_of_key(s, t, keys->keys[i], n_parts);
             w->begins[order[i] + 1]++;
             w->n_first[order[i] * n_features + k]++;
         }
@@ -207,6 +206,7 @@ static rk_status pack_ids(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
         stream_ids part = ids_of_stream(s, j, &s->streams[s->streams_of[owner][i]]);
         bytes += packed_ids_bytes(&s->streams[s->streams_of[owner][i]], &part);
     }
+    if (j->kind == RK_IN_FLIGHT_TRAIN) bytes += rk_prefetch_keys_bytes(s, owner);
     RK_TRY(rk_scratch_buffer_reserve(&j->ask[owner], bytes));
     char *to = j->ask[owner].data;
     memcpy(to, &(rk_ids_header){j->kind, j->word}, sizeof(rk_ids_header));
@@ -226,6 +226,7 @@ static rk_status pack_ids(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
         if (stream->n_features)
             pack_key_uses(stream, &part, to + at - rk_stream_key_uses_bytes(stream, part.entry.n_ids));
     }
+    if (j->kind == RK_IN_FLIGHT_TRAIN) rk_prefetch_keys_pack(s, owner, to + at);
     return RK_OK;
 }
 
@@ -238,6 +239,7 @@ rk_status rk_in_flight_batch_input_dist(rk_sharded *s, rk_in_flight_batch *j, in
                        : is_dynamic_table(s, t) ? find_unique_keys(s, j, t)
                                                 : find_unique_rows(s, j, t));
     }
+    if (j->kind == RK_IN_FLIGHT_TRAIN) RK_TRY(rk_prefetch_keys_find(s));
     for (int32_t r = 0; r < s->size; r++) {
         if (s->owners[r]) RK_TRY(pack_ids(s, j, r));
         s->messages[r] = s->owners[r] ? (rk_message){j->ask[r].data, j->ask[r].n_bytes} : (rk_message){0};

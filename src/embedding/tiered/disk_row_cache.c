@@ -18,10 +18,6 @@ enum { APPENDED_AT_ONCE = 1024 };
 #define TAKEN      ((uint32_t)1 << 30)
 #define BATCH      (TAKEN - 1)
 
-static bool is_in_memory(uint64_t where) {
-    return where && !(where & (ON_DISK | PENDING));
-}
-
 static rk_status reserve_cached_rows(rk_disk_row_cache *t, int64_t n) {
     RK_TRY(rk_realloc((size_t)n, sizeof *t->keys, &t->keys));
     RK_TRY(rk_realloc((size_t)n, sizeof *t->on_disk, &t->on_disk));
@@ -31,7 +27,7 @@ static rk_status reserve_cached_rows(rk_disk_row_cache *t, int64_t n) {
 
 rk_status rk_disk_row_cache_reserve_keys(rk_disk_row_cache *t, int64_t n) {
     if (n <= t->n_rows) return RK_OK;
-    rk_disk_row_cache_finish_prefetch(t);
+    rk_disk_row_cache_finish_background(t);
     RK_TRY(rk_realloc((size_t)n, sizeof *t->where, &t->where));
     memset(t->where + t->n_rows, 0, (size_t)(n - t->n_rows) * sizeof *t->where);
     t->n_rows = n;
@@ -43,6 +39,7 @@ static rk_status init_cache(rk_disk_row_cache *t, int64_t n_places) {
     t->n_places = n_places;
     RK_TRY(rk_disk_row_cache_reserve_keys(t, t->table->n_places));
     t->keys[0] = 0;
+    RK_TRY(rk_disk_row_cache_create_background(t));
     RK_TRY(rk_row_log_create(&t->options, &t->log));
     return rk_row_log_reader_create(t->log, 0, &t->reader);
 }
@@ -74,7 +71,9 @@ rk_status rk_disk_row_cache_create(rk_dynamic_table *table, const char *director
 
 /* Its files are nobody's: a run that goes on does so from a checkpoint. */
 static void close_log(rk_disk_row_cache *t) {
-    rk_disk_row_cache_release_prefetch(t);
+    rk_disk_row_cache_finish_background(t);
+    t->ahead.n = 0; /* which the next log may have other records at */
+    t->compact_failed = false;
     if (t->log) (void)rk_row_files_remove_all(t->directory);
     rk_row_log_reader_free(t->reader);
     rk_row_log_free(t->log);
@@ -95,6 +94,7 @@ rk_status rk_disk_row_cache_remove_files(const char *directory) {
 void rk_disk_row_cache_free(rk_disk_row_cache *t) {
     if (!t) return;
     close_log(t);
+    rk_disk_row_cache_free_background(t);
     RK_FREE_ALL(t->directory, t->where, t->keys, t->on_disk, t->marks, t->missing, t->missing_places,
                 t->stored, t->leaving, t->records, t);
 }
@@ -130,7 +130,7 @@ static int64_t allocate_place(rk_disk_row_cache *t) {
 
 static void drop_row(rk_disk_row_cache *t, int64_t row) {
     uint64_t where = t->where[row], place = where & ~ON_DISK;
-    if (is_in_memory(where)) {
+    if (rk_disk_row_cache_is_in_memory(where)) {
         drop_record_on_disk(t, (int64_t)place);
         release_place(t, (int64_t)place);
     } else if (where) {
@@ -162,7 +162,7 @@ static rk_status find_missing_rows(rk_disk_row_cache *t, const rk_key_uses *uses
             int64_t row = uses[u].rows[i];
             if (!row) continue;
             uint64_t where = t->where[row];
-            if (!is_in_memory(where)) {
+            if (!rk_disk_row_cache_is_in_memory(where)) {
                 if (where != PENDING) RK_TRY(add_missing_row(t, row));
             } else if (!is_used_by_batch(t, (int64_t)where)) {
                 mark_place_used(t, (int64_t)where, USED_AGAIN);
@@ -300,7 +300,7 @@ static rk_status check_keys_of_records(const rk_disk_row_cache *t) {
 
 static rk_status read_missing_rows(rk_disk_row_cache *t) {
     RK_TRY(rk_reserve(&t->stored, &t->stored_capacity, (size_t)t->n_stored, sizeof *t->stored));
-    int64_t n = sort_prefetched_rows_last(t);
+    int64_t n = t->n_read = sort_prefetched_rows_last(t);
     RK_TRY(reserve_records(t, n));
     RK_TRY(rk_row_log_reader_read_records(t->reader, (size_t)n, t->missing_places, t->records));
     for (int64_t i = 0; i < n; i++) t->stored[i] = t->records + (size_t)i * t->record_bytes;
@@ -326,26 +326,6 @@ static void insert_missing_row(rk_disk_row_cache *t, int64_t number, const rk_di
         unpack_record(t, place, t->stored[number]);
     else
         calls->init(calls->context, place);
-}
-
-static int64_t row_of_record(const rk_disk_row_cache *t, const void *record) {
-    return rk_dynamic_find_row(t->table, (int64_t)rk_load_u64(record));
-}
-
-static bool is_record_live(void *context, uint64_t place, const void *record) {
-    const rk_disk_row_cache *t = context;
-    uint64_t where = t->where[row_of_record(t, record)];
-    return where == (ON_DISK | place) || (is_in_memory(where) && t->on_disk[where] == place);
-}
-
-static void update_moved_record(void *context, const void *record, uint64_t from, uint64_t to) {
-    (void)from;
-    rk_disk_row_cache *t = context;
-    uint64_t *where = &t->where[row_of_record(t, record)];
-    if (is_in_memory(*where))
-        t->on_disk[*where] = to;
-    else
-        *where = ON_DISK | to;
 }
 
 static rk_status load_missing_rows(rk_disk_row_cache *t, const rk_key_uses *uses, int32_t n_uses,
@@ -377,9 +357,9 @@ static void begin_next_batch(rk_disk_row_cache *t, bool is_training) {
 
 rk_status rk_disk_row_cache_load_batch(rk_disk_row_cache *t, const rk_key_uses *uses, int32_t n_uses,
                                        bool is_training, const rk_disk_row_cache_calls *calls) {
-    rk_disk_row_cache_finish_prefetch(t);
-    if (is_training)
-        RK_TRY(rk_row_log_compact(t->log, &(rk_row_mover){t, is_record_live, update_moved_record}));
+    rk_disk_row_cache_finish_background(t);
+    if (is_training && (t->compact_failed || rk_row_log_is_short(t->log)))
+        RK_TRY(rk_disk_row_cache_compact(t));
     begin_next_batch(t, is_training);
     t->n_missing = t->n_stored = 0;
     rk_status status = load_missing_rows(t, uses, n_uses, calls);
@@ -393,11 +373,12 @@ rk_status rk_disk_row_cache_load_batch(rk_disk_row_cache *t, const rk_key_uses *
             uses[u].rows[i] = place;
             if (is_training && place) drop_record_on_disk(t, place);
         }
+    if (is_training) rk_disk_row_cache_start_background(t);
     return RK_OK;
 }
 
 rk_status rk_disk_row_cache_save(rk_disk_row_cache *t, const char *directory) {
-    rk_disk_row_cache_finish_prefetch(t);
+    rk_disk_row_cache_finish_background(t);
     int64_t places[APPENDED_AT_ONCE], n = 0;
     for (int64_t place = 1; place < t->n_used; place++) {
         if (t->marks[place]) places[n++] = place;
@@ -411,7 +392,7 @@ rk_status rk_disk_row_cache_save(rk_disk_row_cache *t, const char *directory) {
 /* Of a key's records the last is the one. */
 static rk_status note_newest_record(void *context, uint64_t place, const void *record) {
     rk_disk_row_cache *t = context;
-    int64_t row = row_of_record(t, record);
+    int64_t row = rk_disk_row_cache_row_of_record(t, record);
     uint64_t before = row ? t->where[row] & ~ON_DISK : place;
     if (!row || t->where[row]) rk_row_log_drop_records(t->log, 1, &before);
     if (row) t->where[row] = ON_DISK | place;
@@ -444,7 +425,7 @@ rk_status rk_disk_row_cache_restore(rk_disk_row_cache *t, const char *directory)
 rk_status rk_disk_row_cache_append_records(rk_disk_row_cache *t, int64_t n, const void *records) {
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *record = (const uint8_t *)records + (size_t)i * t->record_bytes;
-        int64_t row = row_of_record(t, record);
+        int64_t row = rk_disk_row_cache_row_of_record(t, record);
         uint64_t to;
         if (!row) continue;
         RK_TRY(rk_row_log_append_records(t->log, (uint64_t)t->table->n_batches, 1, record, &to));
@@ -456,14 +437,14 @@ rk_status rk_disk_row_cache_append_records(rk_disk_row_cache *t, int64_t n, cons
 /* Where a key's newest record is in another log. */
 static rk_status note_newest_record_in_other_log(void *context, uint64_t place, const void *record) {
     rk_disk_row_cache *t = context;
-    int64_t row = row_of_record(t, record);
+    int64_t row = rk_disk_row_cache_row_of_record(t, record);
     if (row) t->where[row] = ON_DISK | place;
     return RK_OK;
 }
 
 static rk_status copy_newest_record(void *context, uint64_t place, const void *record) {
     rk_disk_row_cache *t = context;
-    int64_t row = row_of_record(t, record);
+    int64_t row = rk_disk_row_cache_row_of_record(t, record);
     return row && t->where[row] == (ON_DISK | place) ? rk_disk_row_cache_append_records(t, 1, record) : RK_OK;
 }
 

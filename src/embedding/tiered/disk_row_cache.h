@@ -9,13 +9,17 @@
  * done. After trained, the log has no record of a row that the batch used. Which rows leave and when decides
  * no bit of any row.
  *
+ * Beside whatever is done with a batch once it has begun, a thread of the tier's own (disk_row_background.c)
+ * compacts the log, and reads rows of the batch to come.
+ *
  * Errors leave all rows where they were, but for some that left the memory. Thread rule: one thread. */
 #ifndef RK_EMBEDDING_TIERED_DISK_ROW_CACHE_H
 #define RK_EMBEDDING_TIERED_DISK_ROW_CACHE_H
 
+#include "base/integers.h"
 #include "base/text/text_list.h"
 #include "base/thread/worker_pool.h"
-#include "embedding/dynamic/dynamic_table.h"
+#include "embedding/dynamic/unique_keys.h"
 #include "embedding/tiered/row_log.h"
 
 /* The table's arrays, which the tier reads and writes. They may move as they grow. */
@@ -30,14 +34,12 @@ enum { RK_TIER_ARRAYS = 8, RK_TIER_ROW_BYTES = sizeof(uint64_t), RK_TIER_PLACE_B
 /* Of such a `where`: the row is on the disk, at the log's place. */
 #define RK_TIER_ON_DISK ((uint64_t)1 << 63)
 
-/* Rows of the batch to come, read by a thread of its own (disk_row_prefetch.c). */
+/* Rows of the batch to come. */
 typedef struct rk_row_prefetch {
-    rk_worker_pool *pool; /* NULL: nothing was read ahead so far */
-    bool is_reading;      /* till then nothing else reads, and keys and rows stay where they are */
-    int64_t *keys;        /* [n_keys] */
-    uint64_t *places;     /* [n] of the log, ascending; */
-    uint8_t *records;     /* what is there */
-    size_t n_keys, n, keys_capacity, places_capacity, records_capacity;
+    rk_key_list keys; /* those of the batch; once they are looked up, their rows */
+    uint64_t *places; /* [n] of the log, ascending; */
+    uint8_t *records; /* what is there */
+    size_t n, places_capacity, records_capacity;
 } rk_row_prefetch;
 
 typedef struct rk_disk_row_cache {
@@ -62,13 +64,17 @@ typedef struct rk_disk_row_cache {
     int64_t last_peek; /* that of the last one that was not for training */
     uint32_t n_pinned; /* so many batches, the one at hand the last, keep their places */
     /* Of a batch: */
-    int64_t *missing;         /* [n_missing] rows that are not in memory, */
-    uint64_t *missing_places; /* where they are on the disk: those with records first, n_stored */
-    const uint8_t **stored;   /* [n_stored] the records */
-    int64_t n_missing, n_stored;
-    int64_t *leaving; /* places of rows that leave */
+    int64_t *missing;                    /* [n_missing] rows that are not in memory, */
+    uint64_t *missing_places;            /* where they are on the disk: those with records first, n_stored */
+    const uint8_t **stored;              /* [n_stored] the records */
+    int64_t n_missing, n_stored, n_read; /* n_read: of those stored, which nobody had read ahead */
+    int64_t *leaving;                    /* places of rows that leave */
     uint8_t *records;
     size_t missing_capacity, missing_places_capacity, stored_capacity, leaving_capacity, records_capacity;
+    /* Beside a batch: */
+    rk_worker_pool *background;
+    bool is_busy;        /* till then nothing else uses the log, and keys and rows stay where they are */
+    bool compact_failed; /* the next batch for training tries it again, whose error it then is */
     rk_row_prefetch ahead;
 } rk_disk_row_cache;
 
@@ -80,13 +86,20 @@ void rk_disk_row_cache_free(rk_disk_row_cache *tier);
 /* Removes what a tier that is no more has left in its folder. Where one is there, nothing happens. */
 rk_status rk_disk_row_cache_remove_files(const char *directory);
 
-/* A row's place in memory; -1: it is on the disk. A place's row. Row 0 is always at place 0. */
+static inline bool rk_disk_row_cache_is_in_memory(uint64_t where) {
+    return where && where < RK_TIER_NOT_IN_MEMORY;
+}
+/* A row's place in memory; -1: it is on the disk, where it may be moved meanwhile. A place's row. Row 0 is
+ * always at place 0. */
 static inline int64_t rk_disk_row_cache_place_of_row(const rk_disk_row_cache *tier, int64_t row) {
-    uint64_t where = tier->where[row];
-    return !row ? 0 : where && where < RK_TIER_NOT_IN_MEMORY ? (int64_t)where : -1;
+    uint64_t where = __atomic_load_n(&tier->where[row], __ATOMIC_RELAXED);
+    return !row ? 0 : rk_disk_row_cache_is_in_memory(where) ? (int64_t)where : -1;
 }
 static inline int64_t rk_disk_row_cache_row_of_place(const rk_disk_row_cache *tier, int64_t place) {
     return place ? rk_dynamic_find_row(tier->table, tier->keys[place]) : 0;
+}
+static inline int64_t rk_disk_row_cache_row_of_record(const rk_disk_row_cache *tier, const void *record) {
+    return rk_dynamic_find_row(tier->table, (int64_t)rk_load_u64(record));
 }
 
 /* What the last decisions of the table gave and took: evicted rows are nowhere, and created ones new. */
@@ -104,16 +117,20 @@ typedef struct rk_disk_row_cache_calls {
 rk_status rk_disk_row_cache_load_batch(rk_disk_row_cache *tier, const rk_key_uses *uses, int32_t n_uses,
                                        bool is_training, const rk_disk_row_cache_calls *calls);
 
-/* Keys of the batch to come, once or more often, between begin and the next decisions of the table; then
- * their rows that are on the disk are read beside whatever the caller does. Finish waits for that: begin
- * calls it, and who changes the table otherwise. A batch to come that does not come costs its reads, nothing
- * else. */
-rk_status rk_disk_row_cache_add_prefetch_keys(rk_disk_row_cache *tier, const int64_t *keys, size_t n);
-rk_status rk_disk_row_cache_start_prefetch(rk_disk_row_cache *tier);
-void rk_disk_row_cache_finish_prefetch(rk_disk_row_cache *tier);
-/* Inside: the record at a place of the log, if it was read ahead; else NULL. */
+/* Before a batch for training begins, the keys of the one that will most likely begin after it, which the
+ * caller adds to the list. Once the first has begun, their rows that are on the disk are read. A batch that
+ * does not come costs its reads, nothing else. */
+rk_key_list *rk_disk_row_cache_prefetch_keys(rk_disk_row_cache *tier);
+/* Waits for what is done beside a batch. Begin, save and load do so, and who changes the table otherwise. */
+void rk_disk_row_cache_finish_background(rk_disk_row_cache *tier);
+
+/* Inside (disk_row_background.c). Creates and frees what is needed for it. */
+rk_status rk_disk_row_cache_create_background(rk_disk_row_cache *tier);
+void rk_disk_row_cache_free_background(rk_disk_row_cache *tier);
+void rk_disk_row_cache_start_background(rk_disk_row_cache *tier);
+rk_status rk_disk_row_cache_compact(rk_disk_row_cache *tier);
+/* The record at a place of the log, if it was read ahead; else NULL. */
 const uint8_t *rk_disk_row_cache_prefetched_record(const rk_disk_row_cache *tier, uint64_t place);
-void rk_disk_row_cache_release_prefetch(rk_disk_row_cache *tier);
 
 /* All rows of keys, in a checkpoint's folder, and from there. */
 rk_status rk_disk_row_cache_save(rk_disk_row_cache *tier, const char *directory);

@@ -73,6 +73,8 @@ typedef struct rk_row_mover {
     void (*moved)(void *context, const void *record, uint64_t from, uint64_t to);
 } rk_row_mover;
 rk_status rk_row_log_compact(rk_row_log *log, const rk_row_mover *mover);
+/* Whether max_bytes is near, so that records should be appended only after compact. */
+bool rk_row_log_is_short(const rk_row_log *log);
 
 /* All records are on the disk, in files that will not change. */
 rk_status rk_row_log_sync(rk_row_log *log);
@@ -87,12 +89,17 @@ typedef struct rk_row_log_counts {
 } rk_row_log_counts;
 rk_row_log_counts rk_row_log_read_counts(const rk_row_log *log);
 
+/* Closes the files that nobody reads or writes; who reads them again opens them. */
+void rk_row_log_close_files(rk_row_log *log);
+
 /* Reads records, many at once: at most `depth` reads of the disk are under way (0: 128). Records of one page
  * are read once. */
 typedef struct rk_row_log_reader rk_row_log_reader;
 rk_status rk_row_log_reader_create(rk_row_log *log, size_t depth, rk_row_log_reader **out);
 void rk_row_log_reader_free(rk_row_log_reader *reader); /* before its log */
 bool rk_row_log_reader_has_uring(const rk_row_log_reader *reader);
+/* From now on it reads another log, whose records have as many bytes. */
+void rk_row_log_reader_set_log(rk_row_log_reader *reader, rk_row_log *log);
 /* records [n, record_bytes] */
 rk_status rk_row_log_reader_read_records(rk_row_log_reader *reader, size_t n, const uint64_t *places,
                                          void *records);

@@ -77,7 +77,7 @@ static const rk_row_file *find_emptiest_file(const rk_row_log *log) {
     return least;
 }
 
-static bool is_short_of_disk_space(const rk_row_log *log) {
+bool rk_row_log_is_short(const rk_row_log *log) {
     uint64_t most = log->options.max_bytes;
     return most && rk_row_log_bytes(log) + 3 * rk_row_log_file_bytes(log) > most;
 }
@@ -90,7 +90,7 @@ static bool is_worth_compacting(const rk_row_file *file, bool is_short) {
 static rk_status compact_emptiest_files(move *m) {
     const rk_row_file *file;
     while ((file = find_emptiest_file(m->log)) != NULL &&
-           is_worth_compacting(file, is_short_of_disk_space(m->log)))
+           is_worth_compacting(file, rk_row_log_is_short(m->log)))
         RK_TRY(move_live_records(m, file->number));
     return RK_OK;
 }
@@ -139,7 +139,7 @@ rk_status rk_row_log_compact(rk_row_log *log, const rk_row_mover *mover) {
     log->is_compacting = true;
     rk_status status = compact_files(&m);
     log->is_compacting = false;
-    log->is_short = is_short_of_disk_space(log);
+    log->is_short = rk_row_log_is_short(log);
     if (status != RK_OK) log->may_compact = true;
     RK_FREE_ALL(m.records, m.from, m.to);
     return status;

@@ -60,17 +60,26 @@ static rk_status set_direct_io(rk_row_log *log, int descriptor, const char *path
     return RK_OK;
 }
 
+static void close_file(rk_row_log *log, rk_row_file *file) {
+    if (file->descriptor < 0 || file->n_pins > 0) return;
+    close(file->descriptor);
+    file->descriptor = -1;
+    log->n_open--;
+}
+
+void rk_row_log_close_files(rk_row_log *log) {
+    pthread_mutex_lock(&log->mutex);
+    for (size_t i = 0; i < log->n_files; i++) close_file(log, &log->files[i]);
+    pthread_mutex_unlock(&log->mutex);
+}
+
 /* Closes files that are not being read, those first that have not been for long. */
 static void close_idle_files(rk_row_log *log) {
     int most = rk_row_log_max_open_files(log);
     for (size_t tries = 0; log->n_open >= most && tries < 2 * log->n_files; tries++) {
         log->hand = (log->hand + 1) % log->n_files;
         rk_row_file *file = &log->files[log->hand];
-        if (file->descriptor >= 0 && file->n_pins == 0 && !file->recent) {
-            close(file->descriptor);
-            file->descriptor = -1;
-            log->n_open--;
-        }
+        if (!file->recent) close_file(log, file);
         file->recent = false;
     }
 }

@@ -82,6 +82,10 @@ bool rk_row_log_reader_has_uring(const rk_row_log_reader *r) {
     return r->has_uring;
 }
 
+void rk_row_log_reader_set_log(rk_row_log_reader *r, rk_row_log *log) {
+    r->log = log;
+}
+
 static int compare_places(const void *a, const void *b) {
     const wanted *x = a, *y = b;
     return x->place < y->place ? -1 : x->place > y->place;

@@ -123,5 +123,6 @@ rk_status rk_row_log_scan(rk_row_log *log, rk_row_visit visit, void *context) {
     log->may_compact = true;
     for (size_t i = 0; i < log->n_files; i++)
         RK_TRY(rk_row_file_scan(log, log->files[i].number, count_record, &c));
+    rk_row_log_close_files(log); /* other logs may have to be gone through as well */
     return RK_OK;
 }

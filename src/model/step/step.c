@@ -52,20 +52,25 @@ static rk_status begin_queued_batch(rk_model *model, const rk_rank_batch *rank_b
     return RK_OK;
 }
 
-void rk_model_set_next_batch(rk_model *model, const rk_batch *next) {
+void rk_model_set_next_batch(rk_model *model, const rk_rank_batch *next) {
     model->queue.next = next;
 }
 
-/* A lookup of what is no feature of the data, as a history is, waits for its batch. */
+/* This rank's samples of the batch to come. A lookup of what is no feature of the data, as a history is,
+ * waits for its batch. */
 static void prefetch_rows_of_next_batch(rk_model *model) {
     rk_model_queue *q = &model->queue;
-    const rk_batch *next = q->next;
-    if (!next || next->n_features != model->n_features) return;
+    const rk_rank_batch *next = q->next;
+    int64_t begin, end;
+    if (!next || next->batch.n_features != model->n_features) return;
+    rk_ranks_local_samples(model->ranks, next->total, &begin, &end);
+    begin -= next->base, end -= next->base;
+    if (begin < 0 || begin > end || end > next->batch.n) return;
     for (int32_t f = 0; f < model->n_lookups; f++) {
         int32_t source = model->lookups[f].source;
-        q->next_ids[f] = source < next->n_features ? next->features[source] : (rk_ids){0};
+        q->next_ids[f] = source < model->n_features ? next->batch.features[source] : (rk_ids){0};
     }
-    model->store->ops->prefetch(model->store, next->n, q->next_ids);
+    model->store->ops->prefetch(model->store, begin, end - begin, q->next_ids);
 }
 
 rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss) {
@@ -79,8 +84,8 @@ rk_status rk_model_train_rank_batch(rk_model *model, const rk_rank_batch *rank_b
     RK_FAIL_IF(!model->optimizer, RK_INVALID_ARGUMENT,
                "the model was built for prediction, not for training");
     rk_status status = rk_model_check_batch(model, rank_batch, true);
-    if (status == RK_OK) status = begin_queued_batch(model, rank_batch);
     if (status == RK_OK) prefetch_rows_of_next_batch(model);
+    if (status == RK_OK) status = begin_queued_batch(model, rank_batch);
     model->queue.next = NULL;
     RK_TRY(status);
     if (q->n_begun - q->n_launched >= (int64_t)q->n_slots) RK_TRY(advance_queue(model, &found));

@@ -17,8 +17,8 @@ struct rk_rows_on_disk {
     int64_t n;
     size_t record_bytes;
     rk_row_log **logs; /* [n_logs] */
-    rk_row_log_reader **readers;
     size_t n_logs;
+    rk_row_log_reader *reader; /* of one of them after the other; NULL: there is none */
     /* Of a read: [at_once] */
     int64_t at_once;
     uint64_t *wanted;
@@ -66,8 +66,7 @@ static rk_status open_log(search *s, const char *folder, const rk_row_log_option
     s->log = rows->n_logs;
     RK_TRY(rk_row_log_restore(options, folder, &rows->logs[rows->n_logs]));
     rows->n_logs++;
-    RK_TRY(rk_row_log_scan(rows->logs[s->log], note_record, s));
-    return rk_row_log_reader_create(rows->logs[s->log], 0, &rows->readers[s->log]);
+    return rk_row_log_scan(rows->logs[s->log], note_record, s);
 }
 
 static rk_status open_logs(search *s, const char *directory, const char *table) {
@@ -78,9 +77,9 @@ static rk_status open_logs(search *s, const char *directory, const char *table) 
     RK_TRY(rk_list_row_folders(directory, table, &folders));
     RK_FAIL_IF(!folders.n, RK_NOT_FOUND, "'%s' has no rows of it", directory);
     RK_FAIL_IF(folders.n > MOST_LOGS, RK_BAD_DATA, "'%s' has %zu parts of it", directory, folders.n);
-    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(folders.n, rows->logs), RK_ARRAY(folders.n, rows->readers)));
+    RK_TRY(rk_alloc(folders.n, sizeof *rows->logs, &rows->logs));
     for (size_t i = 0; i < folders.n; i++) RK_TRY(open_log(s, folders.texts[i], &options));
-    return RK_OK;
+    return rk_row_log_reader_create(rows->logs[0], 0, &rows->reader);
 }
 
 static rk_status open_rows(rk_rows_on_disk *rows, const char *directory, const char *table,
@@ -119,11 +118,9 @@ rk_status rk_rows_on_disk_open(const char *directory, const char *table, uint32_
 
 void rk_rows_on_disk_close(rk_rows_on_disk *rows) {
     if (!rows) return;
-    for (size_t i = 0; i < rows->n_logs; i++) {
-        rk_row_log_reader_free(rows->readers[i]);
-        rk_row_log_free(rows->logs[i]);
-    }
-    RK_FREE_ALL(rows->places, rows->logs, rows->readers, rows->wanted, rows->positions, rows->records, rows);
+    rk_row_log_reader_free(rows->reader);
+    for (size_t i = 0; i < rows->n_logs; i++) rk_row_log_free(rows->logs[i]);
+    RK_FREE_ALL(rows->places, rows->logs, rows->wanted, rows->positions, rows->records, rows);
 }
 
 /* Those of the numbers [n] whose rows are in this log. */
@@ -138,12 +135,20 @@ static size_t choose_wanted(rk_rows_on_disk *rows, size_t log, const int64_t *nu
     return n_wanted;
 }
 
+/* Logs may be more than the files that may be open: each closes its own. */
+static rk_status read_log(rk_rows_on_disk *rows, size_t log, size_t n_wanted) {
+    rk_row_log_reader_set_log(rows->reader, rows->logs[log]);
+    rk_status status = rk_row_log_reader_read_records(rows->reader, n_wanted, rows->wanted, rows->records);
+    rk_row_log_close_files(rows->logs[log]);
+    return status;
+}
+
 static rk_status read_some(rk_rows_on_disk *rows, const int64_t *numbers, int64_t n, size_t first,
                            size_t width, uint8_t *out) {
     for (size_t log = 0; log < rows->n_logs; log++) {
         size_t n_wanted = choose_wanted(rows, log, numbers, n);
         if (!n_wanted) continue;
-        RK_TRY(rk_row_log_reader_read_records(rows->readers[log], n_wanted, rows->wanted, rows->records));
+        RK_TRY(read_log(rows, log, n_wanted));
         for (size_t i = 0; i < n_wanted; i++)
             memcpy(out + (size_t)rows->positions[i] * width, rows->records + i * rows->record_bytes + first,
                    width);

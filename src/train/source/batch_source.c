@@ -14,6 +14,7 @@ void rk_batch_source_release(rk_batch_source *f) {
     for (int i = 0; i < RK_SOURCE_REQUESTS; i++) close_request(&f->requests[i]);
     rk_unpacked_batch_release(&f->rank_batch);
     rk_unpacked_batch_release(&f->whole);
+    rk_unpacked_batch_release(&f->ahead);
     *f = (rk_batch_source){0};
 }
 
@@ -79,7 +80,7 @@ static rk_status receive_answer(rk_batch_source *f, const rk_message **out) {
 rk_status rk_batch_source_drain(rk_batch_source *f) {
     const rk_message *answer;
     while (f->n_taken < f->n_asked) RK_TRY(receive_answer(f, &answer));
-    f->has_begun = false;
+    f->has_begun = f->is_ahead = false;
     return RK_OK;
 }
 
@@ -97,26 +98,52 @@ static rk_status end_epoch(rk_batch_source *f) {
     return RK_END;
 }
 
-static rk_status unpack_answer(rk_batch_source *f, const rk_message *answer) {
+/* This rank's samples, and where they end in the answer. */
+static rk_status unpack_samples(const rk_message *answer, rk_unpacked_batch *into, rk_rank_batch *out,
+                                const char **end) {
     const rk_read_head *head = answer->data;
     size_t n_left = answer->n_bytes - sizeof *head, n_used;
     RK_FAIL_IF(head->n_tasks < 0 || (uint64_t)head->n_tasks > n_left / sizeof(double), RK_INTERNAL,
                "a data loader's message is truncated");
     size_t samples_bytes = (size_t)head->n_tasks * sizeof(double);
     const char *at = (const char *)(head + 1) + samples_bytes;
-    n_left -= samples_bytes;
-    RK_TRY(rk_batch_unpack(at, n_left, &f->rank_batch, &n_used));
-    if (f->stream == RK_READ_EVALUATION)
-        RK_TRY(rk_batch_unpack(at + n_used, n_left - n_used, &f->whole, &n_used));
-    bool fits = head->base >= 0 && head->base <= head->total &&
-                f->rank_batch.batch.n <= head->total - head->base &&
-                f->rank_batch.batch.n_tasks == head->n_tasks;
-    if (f->stream == RK_READ_EVALUATION)
-        fits = fits && f->whole.batch.n == head->total && f->whole.batch.n_tasks == head->n_tasks;
+    RK_TRY(rk_batch_unpack(at, n_left - samples_bytes, into, &n_used));
+    bool fits = head->base >= 0 && head->base <= head->total && into->batch.n <= head->total - head->base &&
+                into->batch.n_tasks == head->n_tasks;
     RK_FAIL_IF(!fits, RK_INTERNAL, "a data loader's message has other samples than its header says");
-    f->fed = (rk_source_batch){
-        .rank_batch = {f->rank_batch.batch, head->total, head->base, (const double *)(head + 1)},
-        .whole = f->whole.batch};
+    *out = (rk_rank_batch){into->batch, head->total, head->base, (const double *)(head + 1)};
+    *end = at + n_used;
+    return RK_OK;
+}
+
+/* Of an evaluation, labels and groups of all samples. */
+static rk_status unpack_whole(rk_batch_source *f, const rk_message *answer, const char *at) {
+    const rk_read_head *head = answer->data;
+    size_t n_left = answer->n_bytes - (size_t)(at - (const char *)answer->data), n_used;
+    RK_TRY(rk_batch_unpack(at, n_left, &f->whole, &n_used));
+    bool fits = f->whole.batch.n == head->total && f->whole.batch.n_tasks == head->n_tasks;
+    RK_FAIL_IF(!fits, RK_INTERNAL, "a data loader's message has other samples than its header says");
+    return RK_OK;
+}
+
+static void take_peeked(rk_batch_source *f) {
+    rk_unpacked_batch used = f->rank_batch;
+    f->rank_batch = f->ahead;
+    f->ahead = used;
+    f->is_ahead = false;
+    f->fed.rank_batch = f->next;
+}
+
+static rk_status unpack_answer(rk_batch_source *f, const rk_message *answer) {
+    const rk_read_head *head = answer->data;
+    const char *end = NULL;
+    f->fed = (rk_source_batch){0};
+    if (f->is_ahead)
+        take_peeked(f);
+    else
+        RK_TRY(unpack_samples(answer, &f->rank_batch, &f->fed.rank_batch, &end));
+    if (f->stream == RK_READ_EVALUATION) RK_TRY(unpack_whole(f, answer, end));
+    f->fed.whole = f->whole.batch;
     f->position.row += head->total;
     return RK_OK;
 }
@@ -136,9 +163,22 @@ static rk_status next_from_loaders(rk_batch_source *f) {
     return request_batch(f); /* which comes while this one is trained on */
 }
 
-static const rk_batch *peek_into_loaders(const rk_batch_source *f) {
-    (void)f;
-    return NULL;
+/* The next answer, if it is here and has a batch to train on; what is wrong with it is said when it is taken.
+ */
+static const rk_rank_batch *peek_into_loaders(rk_batch_source *f) {
+    const rk_batch_source_request *request = request_slot(f, f->n_taken);
+    const char *end;
+    bool is_here = false;
+    if (f->is_ahead) return &f->next;
+    if (f->stream != RK_READ_TRAINING || f->n_taken == f->n_asked ||
+        rk_all_to_all_test(request->answer, &is_here) != RK_OK || !is_here)
+        return NULL;
+    const rk_message *answer = &rk_all_to_all_received(request->answer)[f->readers->n_trainers];
+    if (answer->n_bytes < sizeof(rk_read_head) || ((const rk_read_head *)answer->data)->status != RK_OK ||
+        unpack_samples(answer, &f->ahead, &f->next, &end) != RK_OK)
+        return NULL;
+    f->is_ahead = true;
+    return &f->next;
 }
 
 static rk_dataset_position tell_from_loaders(const rk_batch_source *f) {
@@ -162,8 +202,10 @@ static rk_status next_from_dataset(rk_batch_source *f) {
     return RK_OK;
 }
 
-static const rk_batch *peek_into_dataset(const rk_batch_source *f) {
-    return rk_dataset_peek(f->dataset);
+static const rk_rank_batch *peek_into_dataset(rk_batch_source *f) {
+    const rk_batch *batch = rk_dataset_peek(f->dataset);
+    if (batch) f->next = rk_rank_batch_from_batch(batch);
+    return batch ? &f->next : NULL;
 }
 
 static rk_dataset_position tell_from_dataset(const rk_batch_source *f) {
@@ -198,7 +240,7 @@ rk_status rk_batch_source_next(rk_batch_source *f, const rk_source_batch **out) 
     return RK_OK;
 }
 
-const rk_batch *rk_batch_source_peek(const rk_batch_source *f) {
+const rk_rank_batch *rk_batch_source_peek(rk_batch_source *f) {
     return f->ops->peek(f);
 }
 

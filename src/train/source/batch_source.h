@@ -27,7 +27,7 @@ typedef struct rk_batch_source rk_batch_source;
 /* As rk_dataset_next, tell, seek, n_rows: of the dataset, or of data loaders. */
 typedef struct rk_batch_source_ops {
     rk_status (*next)(rk_batch_source *source); /* into `fed` */
-    const rk_batch *(*peek)(const rk_batch_source *source);
+    const rk_rank_batch *(*peek)(rk_batch_source *source);
     rk_dataset_position (*tell)(const rk_batch_source *source);
     rk_status (*seek)(rk_batch_source *source, rk_dataset_position position);
     int64_t (*n_rows)(const rk_batch_source *source);
@@ -45,9 +45,11 @@ struct rk_batch_source {
     int64_t next_row;                /* of the epoch: where the next batch to be asked for begins */
     int64_t n_rows;                  /* of an epoch, as far as readers have said; else -1 */
     rk_batch_source_request requests[RK_SOURCE_REQUESTS]; /* request i is requests[i % RK_SOURCE_REQUESTS] */
-    int64_t n_asked, n_taken; /* of the stream so far; the one taken last is still in use */
-    rk_unpacked_batch rank_batch, whole;
+    int64_t n_asked, n_taken;                   /* of the stream so far; the one taken last is still in use */
+    rk_unpacked_batch rank_batch, whole, ahead; /* ahead: of the next one, where it was peeked into */
+    bool is_ahead;                              /* it was */
     rk_source_batch fed;
+    rk_rank_batch next; /* what peek shows */
 };
 
 /* dataset, readers and split must outlive it; readers may be NULL. */
@@ -60,8 +62,8 @@ void rk_batch_source_release(rk_batch_source *source);
 
 /* As rk_dataset_next, tell, seek, n_rows; all trainers make the same calls. */
 rk_status rk_batch_source_next(rk_batch_source *source, const rk_source_batch **out);
-/* The batch after this one, if it is here already as a whole; else NULL. */
-const rk_batch *rk_batch_source_peek(const rk_batch_source *source);
+/* This rank's samples of the batch after this one, if they are here already; else NULL. */
+const rk_rank_batch *rk_batch_source_peek(rk_batch_source *source);
 rk_dataset_position rk_batch_source_tell(const rk_batch_source *source);
 rk_status rk_batch_source_seek(rk_batch_source *source, rk_dataset_position position);
 int64_t rk_batch_source_n_rows(const rk_batch_source *source);

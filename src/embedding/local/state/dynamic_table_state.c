@@ -201,7 +201,7 @@ static bool is_named_tensor(const char *name, const rk_table *table, const char 
 }
 
 static void begin_loading_keys(rk_table *table) {
-    if (table->tier) rk_disk_row_cache_finish_prefetch(table->tier);
+    if (table->tier) rk_disk_row_cache_finish_background(table->tier);
     rk_dynamic_begin_loading(table->dynamic);
     if (!table->tier)
         table->config.n_rows = table->dynamic->n_shared; /* of keys that are here now, none is kept */

@@ -8,7 +8,7 @@
 
 /* All here is async-signal-safe: no memory is allocated, no stdio is used. */
 
-static void say(const char *text) {
+static void write_to_stderr(const char *text) {
     for (size_t left = strlen(text); left > 0;) {
         ssize_t n = write(STDERR_FILENO, text, left);
         if (n <= 0) return;
@@ -28,7 +28,7 @@ static uintptr_t read_hex(const char **at) {
 }
 
 /* Of a line "FIRST-END r--p OFFSET DEVICE INODE /PATH" the path, if the address is within; else NULL. */
-static const char *path_in(const char *line, uintptr_t address) {
+static const char *path_mapped_at(const char *line, uintptr_t address) {
     uintptr_t first = read_hex(&line);
     if (*line++ != '-') return NULL;
     uintptr_t end = read_hex(&line);
@@ -36,7 +36,7 @@ static const char *path_in(const char *line, uintptr_t address) {
 }
 
 /* The name of the file that is mapped at an address, into line; NULL: none is. */
-static const char *find_file(uintptr_t address, char *line, size_t line_bytes) {
+static const char *find_mapped_file(uintptr_t address, char *line, size_t line_bytes) {
     static char bytes[4096];
     const char *path = NULL;
     size_t n_line = 0;
@@ -47,7 +47,7 @@ static const char *find_file(uintptr_t address, char *line, size_t line_bytes) {
             if (bytes[i] != '\n') continue;
             line[n_line] = 0;
             n_line = 0;
-            path = path_in(line, address);
+            path = path_mapped_at(line, address);
         }
     if (maps >= 0) close(maps);
     return path;
@@ -62,15 +62,16 @@ static void on_bus_error(int number, siginfo_t *info, void *context) {
         raise(number);
         return;
     }
-    const char *path = find_file((uintptr_t)info->si_addr, line, sizeof line);
+    const char *path = find_mapped_file((uintptr_t)info->si_addr, line, sizeof line);
     if (!path) return;
-    say("reckon: error: '");
-    say(path);
-    say("' was cut while it was mapped, or its disk does not answer (SIGBUS)\n"
+    write_to_stderr("reckon: error: '");
+    write_to_stderr(path);
+    write_to_stderr(
+        "' was cut while it was mapped, or its disk does not answer (SIGBUS)\n"
         "hint: replace an export by a rename of another directory to its place, and never write into it\n");
 }
 
-void bus_error_hear(void) {
+void bus_error_install_handler(void) {
     struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
     sigaction(SIGBUS, &action, NULL);
 }

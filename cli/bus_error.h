@@ -2,6 +2,6 @@
 #ifndef RK_CLI_BUS_ERROR_H
 #define RK_CLI_BUS_ERROR_H
 
-void bus_error_hear(void);
+void bus_error_install_handler(void);
 
 #endif

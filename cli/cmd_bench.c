@@ -69,16 +69,16 @@ static void print_table(const rk_profile *p) {
             p->limits_spread);
 }
 
-static int run(const arguments *args) {
+static int run_bench(const arguments *args) {
     rk_config *config;
     if (rk_config_load(args->positional[0], args->options[OPT_SET].list, args->options[OPT_SET].n_list,
                        &config) != RK_OK)
-        return failed();
+        return report_last_error();
     long n_steps = args->options[OPT_STEPS].given ? args->options[OPT_STEPS].number : 0;
     int code = EXIT_OK;
     rk_profile profile = RK_PROFILE_INIT;
     if (rk_profile_run(config, n_steps, 3, &profile) != RK_OK) {
-        code = failed();
+        code = report_last_error();
     } else if (args->options[OPT_JSON].given) {
         print_json(&profile);
     } else {
@@ -107,6 +107,7 @@ const command command_bench = {
             [OPT_JSON] = {"json", 'j', OPTION_FLAG, NULL, NULL, "one line of JSON"},
         },
     .examples =
-        "reckon bench examples/adult.yaml\nreckon bench --set train.batch_size=65536 --steps 5 run.yaml",
-    .run = run,
+        "reckon bench examples/adult.yaml\nreckon bench --set train.batch_size=65536 --steps 5 "
+        "run.yaml",
+    .run = run_bench,
 };

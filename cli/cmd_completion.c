@@ -1,9 +1,9 @@
 #include "command.h"
 #include "terminal.h"
 
-static int run(const arguments *args) {
-    if (help_completion(args->positional[0])) return EXIT_OK;
-    usage_error(&command_completion, "there is no completion for the shell '%s'", args->positional[0]);
+static int run_completion(const arguments *args) {
+    if (print_shell_completion(args->positional[0])) return EXIT_OK;
+    report_usage_error(&command_completion, "there is no completion for the shell '%s'", args->positional[0]);
     return EXIT_USAGE;
 }
 
@@ -16,5 +16,5 @@ const command command_completion = {
     .description = "Prints a script that makes the shell complete reckon's commands and options.",
     .examples =
         "source <(reckon completion bash)\nreckon completion fish > ~/.config/fish/completions/reckon.fish",
-    .run = run,
+    .run = run_completion,
 };

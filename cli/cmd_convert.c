@@ -4,16 +4,16 @@
 
 #include "command.h"
 #include "progress.h"
-#include "stop.h"
+#include "stop_signals.h"
 #include "terminal.h"
-#include "trained.h"
+#include "trained_model.h"
 
 enum { OPT_CONFIG, OPT_FROM, OPT_TO, OPT_SKIP, OPT_LEVEL, OPT_QUIET };
 #define FORMATS "csv|tsv|libsvm|tfrecord|rkb"
 
-static bool on_progress(void *user, int64_t n_rows, double fraction) {
-    progress_rows(user, "converted", n_rows, fraction);
-    return stop_signal() != 0;
+static bool print_conversion_progress(void *user, int64_t n_rows, double fraction) {
+    progress_print_rows(user, "converted", n_rows, fraction);
+    return received_stop_signal() != 0;
 }
 
 static bool is_run_file(const char *path) {
@@ -26,38 +26,39 @@ typedef struct conversion {
     char *checkpoint;
 } conversion;
 
-static rk_status convert_tables(void *user, const char *path) {
+static rk_status convert_checkpoint_at(void *user, const char *path) {
     conversion *c = user;
     return rk_checkpoint_convert(path, c->config, &c->checkpoint);
 }
 
 /* A run's checkpoint for another run file. */
-static int convert_run(const arguments *args) {
+static int convert_run_checkpoint(const arguments *args) {
     conversion c = {0};
     for (int i = OPT_CONFIG; i <= OPT_LEVEL; i++) {
         if (!args->options[i].given) continue;
-        usage_error(&command_convert, "'--%s' is of data, and '%s' is a run file",
-                    command_convert.options[i].name, args->positional[1]);
+        report_usage_error(&command_convert, "'--%s' is of data, and '%s' is a run file",
+                           command_convert.options[i].name, args->positional[1]);
         return EXIT_USAGE;
     }
-    if (rk_config_load(args->positional[1], NULL, 0, &c.config) != RK_OK) return failed();
-    rk_status status = trained_at(args->positional[0], convert_tables, &c);
+    if (rk_config_load(args->positional[1], NULL, 0, &c.config) != RK_OK) return report_last_error();
+    rk_status status = call_with_checkpoint_path(args->positional[0], convert_checkpoint_at, &c);
     rk_config_free(c.config);
-    if (status != RK_OK) return failed();
+    if (status != RK_OK) return report_last_error();
     if (!args->options[OPT_QUIET].given)
-        note("wrote %s, from which 'reckon train --resume %s' goes on", c.checkpoint, args->positional[1]);
+        print_note("wrote %s, from which 'reckon train --resume %s' goes on", c.checkpoint,
+                   args->positional[1]);
     rk_text_free(c.checkpoint);
     return EXIT_OK;
 }
 
-static int run(const arguments *args) {
-    if (is_run_file(args->positional[1])) return convert_run(args);
+static int run_convert(const arguments *args) {
+    if (is_run_file(args->positional[1])) return convert_run_checkpoint(args);
     progress state;
     progress_init(&state, args->options[OPT_QUIET].given);
     rk_config *config = NULL;
     if (args->options[OPT_CONFIG].given &&
         rk_config_load(args->options[OPT_CONFIG].text, NULL, 0, &config) != RK_OK)
-        return failed();
+        return report_last_error();
     rk_convert_options options = RK_CONVERT_OPTIONS_INIT;
     options.from = args->options[OPT_FROM].text;
     options.to = args->options[OPT_TO].text;
@@ -66,19 +67,19 @@ static int run(const arguments *args) {
     if (args->options[OPT_LEVEL].given)
         options.compression_level =
             args->options[OPT_LEVEL].number ? (int)args->options[OPT_LEVEL].number : -1;
-    options.on_progress = on_progress;
+    options.on_progress = print_conversion_progress;
     options.user = &state;
-    stop_hear(NULL);
+    stop_signals_install(NULL);
     int64_t n_rows, n_skipped;
     rk_status status = rk_convert(args->positional[0], args->positional[1], &options, &n_rows, &n_skipped);
     progress_end(&state);
     int code = EXIT_OK;
     if (status != RK_OK)
-        code = status == RK_INTERRUPTED ? (failed(), stop_code()) : failed();
+        code = status == RK_INTERRUPTED ? (report_last_error(), stop_exit_status()) : report_last_error();
     else if (!state.quiet)
-        note("wrote %s: %lld rows%s", args->positional[1], (long long)n_rows,
-             n_skipped ? "" : ", none skipped");
-    if (status == RK_OK && n_skipped) note("skipped %lld bad rows", (long long)n_skipped);
+        print_note("wrote %s: %lld rows%s", args->positional[1], (long long)n_rows,
+                   n_skipped ? "" : ", none skipped");
+    if (status == RK_OK && n_skipped) print_note("skipped %lld bad rows", (long long)n_skipped);
     rk_config_free(config);
     return code;
 }
@@ -115,5 +116,5 @@ const command command_convert = {
         "reckon convert train.csv train.rkb\nreckon convert --config examples/adult.yaml "
         "data/adult/adult.data.gz adult.rkb\n"
         "reckon convert train.rkb train.tfrecord\nreckon convert runs/old new.yaml",
-    .run = run,
+    .run = run_convert,
 };

@@ -8,7 +8,7 @@
 #include "command.h"
 #include "progress.h"
 #include "terminal.h"
-#include "trained.h"
+#include "trained_model.h"
 
 enum { OPT_DATA, OPT_ROWS, OPT_JSON, OPT_DEVICE };
 
@@ -21,35 +21,35 @@ typedef struct evaluation {
     double *trained; /* [n], with `rows`: what they were before */
 } evaluation;
 
-static rk_status evaluate(trained *model, evaluation *e) {
+static rk_status evaluate_split(trained *model, evaluation *e) {
     return rk_predictor_evaluate(model->predictor, e->split, &e->metrics, &e->n, &e->n_rows);
 }
 
 /* One model at a time is in memory. */
-static rk_status evaluate_both(trained *model, const char *device, evaluation *e) {
-    rk_status status = evaluate(model, e);
+static rk_status evaluate_both_row_formats(trained *model, const char *device, evaluation *e) {
+    rk_status status = evaluate_split(model, e);
     if (status != RK_OK || !e->rows) return status;
     e->trained = calloc((size_t)e->n + 1, sizeof *e->trained);
     if (!e->trained) return RK_NO_MEMORY;
     for (int32_t i = 0; i < e->n; i++) e->trained[i] = e->metrics[i].value;
-    status = trained_take_rows(model, device, trained_rows(e->rows));
-    return status == RK_OK ? evaluate(model, e) : status;
+    status = trained_model_reopen_with_rows(model, device, row_format_from_name(e->rows));
+    return status == RK_OK ? evaluate_split(model, e) : status;
 }
 
-static double difference(const evaluation *e, int32_t i) {
+static double metric_difference(const evaluation *e, int32_t i) {
     return e->metrics[i].value - e->trained[i];
 }
-static double relative(const evaluation *e, int32_t i) {
-    return difference(e, i) / fabs(e->trained[i]);
+static double relative_metric_difference(const evaluation *e, int32_t i) {
+    return metric_difference(e, i) / fabs(e->trained[i]);
 }
-static double before(const evaluation *e, int32_t i) {
+static double metric_of_trained_rows(const evaluation *e, int32_t i) {
     return e->trained[i];
 }
-static double now(const evaluation *e, int32_t i) {
+static double measured_metric(const evaluation *e, int32_t i) {
     return e->metrics[i].value;
 }
 
-static json_t *values_of(const evaluation *e, double (*value)(const evaluation *e, int32_t i)) {
+static json_t *metric_values_to_json(const evaluation *e, double (*value)(const evaluation *e, int32_t i)) {
     json_t *values = json_object();
     for (int32_t i = 0; i < e->n; i++) {
         double x = value(e, i);
@@ -59,30 +59,31 @@ static json_t *values_of(const evaluation *e, double (*value)(const evaluation *
 }
 
 /* One JSON object on one line; an undefined metric is null. */
-static int print_json(const char *checkpoint, const evaluation *e) {
+static int print_metrics_as_json(const char *checkpoint, const evaluation *e) {
     json_t *object = json_pack("{s:s, s:s, s:I, s:o}", "checkpoint", checkpoint, "data", e->split, "rows",
-                               (json_int_t)e->n_rows, "metrics", values_of(e, now));
+                               (json_int_t)e->n_rows, "metrics", metric_values_to_json(e, measured_metric));
     if (object && e->rows) {
         json_object_set_new(object, "row_format", json_string(e->rows));
-        json_object_set_new(object, "trained_metrics", values_of(e, before));
-        json_object_set_new(object, "difference", values_of(e, difference));
-        json_object_set_new(object, "relative_difference", values_of(e, relative));
+        json_object_set_new(object, "trained_metrics", metric_values_to_json(e, metric_of_trained_rows));
+        json_object_set_new(object, "difference", metric_values_to_json(e, metric_difference));
+        json_object_set_new(object, "relative_difference",
+                            metric_values_to_json(e, relative_metric_difference));
     }
-    if (!object) return failed_because("the metrics could not be written as JSON");
+    if (!object) return report_error("the metrics could not be written as JSON");
     json_dumpf(object, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(object);
     return EXIT_OK;
 }
 
-static void print_number(const char *format, double x) {
+static void print_metric_value(const char *format, double x) {
     if (isfinite(x))
         printf(format, x);
     else
         printf("%12s", "undefined");
 }
 
-static void print_table(const evaluation *e) {
+static void print_comparison_table(const evaluation *e) {
     int width = 6;
     for (int32_t i = 0; i < e->n; i++) {
         int n = snprintf(NULL, 0, "%s", e->metrics[i].name);
@@ -92,35 +93,35 @@ static void print_table(const evaluation *e) {
     for (int32_t i = 0; i < e->n; i++) {
         print_text(stdout, e->metrics[i].name);
         printf("%*s", width - snprintf(NULL, 0, "%s", e->metrics[i].name), "");
-        print_number("%12.5f", before(e, i));
-        print_number("%12.5f", now(e, i));
-        print_number("%+12.2g", difference(e, i));
-        print_number("%+11.3g%%", 100 * relative(e, i));
+        print_metric_value("%12.5f", metric_of_trained_rows(e, i));
+        print_metric_value("%12.5f", measured_metric(e, i));
+        print_metric_value("%+12.2g", metric_difference(e, i));
+        print_metric_value("%+11.3g%%", 100 * relative_metric_difference(e, i));
         putchar('\n');
     }
 }
 
-static int print(const trained *model, const evaluation *e, bool as_json) {
-    if (as_json) return print_json(rk_predictor_path(model->predictor), e);
+static int print_evaluation(const trained *model, const evaluation *e, bool as_json) {
+    if (as_json) return print_metrics_as_json(rk_predictor_path(model->predictor), e);
     printf("%s: %lld rows\n", e->split, (long long)e->n_rows);
     if (e->rows)
-        print_table(e);
+        print_comparison_table(e);
     else
         print_metrics(e->metrics, e->n, true);
     return EXIT_OK;
 }
 
-static int run(const arguments *args) {
+static int run_eval(const arguments *args) {
     evaluation e = {.split = args->options[OPT_DATA].given ? args->options[OPT_DATA].text : "test",
                     .rows = args->options[OPT_ROWS].text};
     const char *device = args->options[OPT_DEVICE].text;
     trained model;
-    int code = trained_open(args->positional[0], device, RK_EXPORT_ROWS_TRAINED, &model);
+    int code = trained_model_open(args->positional[0], device, RK_EXPORT_ROWS_TRAINED, &model);
     if (code != EXIT_OK) return code;
-    rk_status status = evaluate_both(&model, device, &e);
-    if (status == RK_OK && model.speaks) code = print(&model, &e, args->options[OPT_JSON].given);
+    rk_status status = evaluate_both_row_formats(&model, device, &e);
+    if (status == RK_OK && model.speaks) code = print_evaluation(&model, &e, args->options[OPT_JSON].given);
     free(e.trained);
-    int closed = trained_close(&model, status);
+    int closed = trained_model_close(&model, status);
     return code == EXIT_OK ? closed : code;
 }
 
@@ -148,5 +149,5 @@ const command command_eval = {
     .examples =
         "reckon eval runs/adult\nreckon eval --json --data valid runs/adult\nreckon eval --rows int8 "
         "runs/adult\nreckon eval --data more.csv runs/adult/checkpoints/step-000000128",
-    .run = run,
+    .run = run_eval,
 };

@@ -5,7 +5,7 @@
 
 #include "command.h"
 #include "terminal.h"
-#include "trained.h"
+#include "trained_model.h"
 
 enum {
     OPT_FORMAT,
@@ -26,29 +26,29 @@ typedef struct exporting {
     bool onnx;
 } exporting;
 
-static rk_status export_to(void *user, const char *path) {
+static rk_status export_checkpoint(void *user, const char *path) {
     const exporting *e = user;
     return (e->onnx ? rk_export_onnx : rk_export_safetensors)(path, &e->options, e->directory);
 }
 
 /* "a,b" cut at its commas, in place; names [strlen(text) + 1]. */
-static size_t cut_names(char *text, const char **names) {
+static size_t split_names_at_commas(char *text, const char **names) {
     size_t n = 0;
     for (char *at = strtok(text, ","); at; at = strtok(NULL, ",")) names[n++] = at;
     return n;
 }
 
-static int run(const arguments *args) {
+static int run_export(const arguments *args) {
     exporting e = {.options = RK_EXPORT_OPTIONS_INIT, .directory = args->positional[1]};
     char *text = args->options[OPT_TABLES].given ? strdup(args->options[OPT_TABLES].text) : NULL;
     const char **names = text ? calloc(strlen(text) + 1, sizeof *names) : NULL;
     if (text && names) {
-        e.options.n_tables = cut_names(text, names);
+        e.options.n_tables = split_names_at_commas(text, names);
         e.options.tables = names;
     }
     e.onnx = args->options[OPT_FORMAT].given && strcmp(args->options[OPT_FORMAT].text, "onnx") == 0;
     e.options.no_tables = args->options[OPT_NO_TABLES].given;
-    if (args->options[OPT_ROWS].given) e.options.rows = trained_rows(args->options[OPT_ROWS].text);
+    if (args->options[OPT_ROWS].given) e.options.rows = row_format_from_name(args->options[OPT_ROWS].text);
     if (args->options[OPT_BAGS].given && strcmp(args->options[OPT_BAGS].text, "padded") == 0)
         e.options.bags = RK_EXPORT_BAGS_PADDED;
     if (args->options[OPT_IDS].given) e.options.id_bits = atoi(args->options[OPT_IDS].text + strlen("int"));
@@ -57,8 +57,10 @@ static int run(const arguments *args) {
     e.options.shard_bytes = (uint64_t)args->options[OPT_SHARD].number;
     e.options.license = args->options[OPT_LICENSE].text;
     e.options.rows_to = args->options[OPT_TO].text;
-    int code = trained_at(args->positional[0], export_to, &e) == RK_OK ? EXIT_OK : failed();
-    if (code == EXIT_OK) note("wrote %s", e.directory);
+    int code = call_with_checkpoint_path(args->positional[0], export_checkpoint, &e) == RK_OK
+                   ? EXIT_OK
+                   : report_last_error();
+    if (code == EXIT_OK) print_note("wrote %s", e.directory);
     free(names);
     free(text);
     return code;
@@ -103,5 +105,5 @@ const command command_export = {
     .examples =
         "reckon export runs/adult adult-model\nreckon export --rows int8 --tables user,item runs/ads "
         "ads-tables\nreckon export --format onnx runs/adult adult-onnx",
-    .run = run,
+    .run = run_export,
 };

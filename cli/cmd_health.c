@@ -8,10 +8,10 @@
 
 enum { OPT_TIMEOUT };
 
-static int run(const arguments *args) {
+static int run_health(const arguments *args) {
     const char *server = args->n_positional > 0 ? args->positional[0] : "127.0.0.1:8501";
     double timeout = args->options[OPT_TIMEOUT].given ? (double)args->options[OPT_TIMEOUT].number : 5;
-    if (rk_server_health(server, timeout) != RK_OK) return failed();
+    if (rk_server_health(server, timeout) != RK_OK) return report_last_error();
     puts("ready");
     return EXIT_OK;
 }
@@ -35,5 +35,5 @@ const command command_health = {
     .examples =
         "reckon health\n"
         "reckon health serve.yaml\n",
-    .run = run,
+    .run = run_health,
 };

@@ -7,7 +7,7 @@
 
 #include "command.h"
 #include "terminal.h"
-#include "trained.h"
+#include "trained_model.h"
 
 enum {
     OPT_KIND,
@@ -22,11 +22,11 @@ enum {
     OPT_DEVICE
 };
 
-static bool is(const arguments *args, int number, const char *value) {
+static bool option_has_value(const arguments *args, int number, const char *value) {
     return args->options[number].given && strcmp(args->options[number].text, value) == 0;
 }
 
-static void print_index(const rk_index *index, const rk_index_recall *found) {
+static void print_index_info(const rk_index *index, const rk_index_recall *found) {
     rk_index_info info = RK_INDEX_INFO_INIT;
     if (rk_index_get_info(index, &info) != RK_OK) return;
     printf("%s index of %lld items, vectors of %d\n", info.kind == RK_INDEX_IVF ? "ivf" : "exact",
@@ -38,26 +38,27 @@ static void print_index(const rk_index *index, const rk_index_recall *found) {
         (long long)info.tuned_k, found->recall, found->queries_per_second, (long long)found->n_queries);
 }
 
-static rk_status write_index(const trained *model, const rk_predictor_index_options *o, const char *path) {
+static rk_status build_and_write_index(const trained *model, const rk_predictor_index_options *o,
+                                       const char *path) {
     rk_index *index;
     rk_index_recall found = RK_INDEX_RECALL_INIT;
     rk_status status = rk_predictor_build_index(model->predictor, o, &index, &found);
     if (status != RK_OK) return status;
     if (model->speaks) status = rk_index_save(index, path);
     if (model->speaks && status == RK_OK) {
-        print_index(index, &found);
-        note("wrote %s", path);
+        print_index_info(index, &found);
+        print_note("wrote %s", path);
     }
     rk_index_free(index);
     return status;
 }
 
-static int run(const arguments *args) {
+static int run_index(const arguments *args) {
     rk_index_options layout = RK_INDEX_OPTIONS_INIT;
     rk_predictor_index_options o = RK_PREDICTOR_INDEX_OPTIONS_INIT;
     char *end = NULL;
-    layout.kind = is(args, OPT_KIND, "ivf") ? RK_INDEX_IVF : RK_INDEX_EXACT;
-    layout.codes = is(args, OPT_CODES, "f32") ? RK_INDEX_F32 : RK_INDEX_INT8;
+    layout.kind = option_has_value(args, OPT_KIND, "ivf") ? RK_INDEX_IVF : RK_INDEX_EXACT;
+    layout.codes = option_has_value(args, OPT_CODES, "f32") ? RK_INDEX_F32 : RK_INDEX_INT8;
     layout.n_lists = args->options[OPT_LISTS].number;
     o.index = &layout;
     o.users = args->options[OPT_USERS].text;
@@ -67,22 +68,22 @@ static int run(const arguments *args) {
     if (args->options[OPT_RECALL].given) {
         o.recall = strtod(args->options[OPT_RECALL].text, &end);
         if (*end || !(o.recall > 0 && o.recall <= 1)) {
-            usage_error(&command_index, "--recall takes a number above 0, 1 at most, not '%s'",
-                        args->options[OPT_RECALL].text);
+            report_usage_error(&command_index, "--recall takes a number above 0, 1 at most, not '%s'",
+                               args->options[OPT_RECALL].text);
             return EXIT_USAGE;
         }
     }
     if (args->options[OPT_K].given && (o.k < 1 || o.k != args->options[OPT_K].number)) {
-        usage_error(&command_index, "-k takes a number of items from 1 to 2147483647, not '%s'",
-                    args->options[OPT_K].text);
+        report_usage_error(&command_index, "-k takes a number of items from 1 to 2147483647, not '%s'",
+                           args->options[OPT_K].text);
         return EXIT_USAGE;
     }
     trained model;
-    int code =
-        trained_open(args->positional[0], args->options[OPT_DEVICE].text, RK_EXPORT_ROWS_TRAINED, &model);
+    int code = trained_model_open(args->positional[0], args->options[OPT_DEVICE].text, RK_EXPORT_ROWS_TRAINED,
+                                  &model);
     if (code != EXIT_OK) return code;
     const char *path = args->options[OPT_OUTPUT].given ? args->options[OPT_OUTPUT].text : "items.faiss";
-    return trained_close(&model, write_index(&model, &o, path));
+    return trained_model_close(&model, build_and_write_index(&model, &o, path));
 }
 
 const command command_index = {
@@ -126,5 +127,5 @@ const command command_index = {
     .examples =
         "reckon index --kind ivf --recall 0.95 runs/shop\nreckon index --output films.faiss "
         "runs/movielens",
-    .run = run,
+    .run = run_index,
 };

@@ -16,7 +16,7 @@ typedef struct need {
     bool is_most; /* there are more rows than were looked at */
 } need;
 
-static void add_split(const rk_model *model, rk_dataset *dataset, need *sum) {
+static void add_split_to_peak_memory(const rk_model *model, rk_dataset *dataset, need *sum) {
     const rk_batch *batch;
     uint64_t bytes = 0;
     int64_t n_rows = 0;
@@ -33,15 +33,15 @@ static void add_split(const rk_model *model, rk_dataset *dataset, need *sum) {
 }
 
 /* All splits: what is read of one stays while others are. */
-static void print_memory(const rk_config *config, const rk_transforms *transforms, const rk_model *model,
-                         rk_dataset *train) {
+static void print_peak_memory(const rk_config *config, const rk_transforms *transforms, const rk_model *model,
+                              rk_dataset *train) {
     static const char *const others[] = {"valid", "test"};
     need all = {0};
-    add_split(model, train, &all);
+    add_split_to_peak_memory(model, train, &all);
     for (int i = 0; i < 2; i++) {
         rk_dataset *other;
         if (rk_dataset_open_transformed(config, transforms, others[i], &other) != RK_OK) continue;
-        add_split(model, other, &all);
+        add_split_to_peak_memory(model, other, &all);
         rk_dataset_free(other);
     }
     if (all.of_model)
@@ -50,19 +50,19 @@ static void print_memory(const rk_config *config, const rk_transforms *transform
                all.is_most ? "up to " : "", (double)all.of_data / 1048576);
 }
 
-static int describe(const rk_config *config) {
+static int print_model_summary(const rk_config *config) {
     rk_transforms *transforms;
     rk_dataset *dataset = NULL;
     rk_model *model = NULL;
     char *text = NULL;
     int code = EXIT_OK;
-    if (rk_transforms_fit(config, &transforms) != RK_OK) return failed();
+    if (rk_transforms_fit(config, &transforms) != RK_OK) return report_last_error();
     if (rk_dataset_open_transformed(config, transforms, "train", &dataset) != RK_OK ||
         rk_model_outline(config, dataset, &model) != RK_OK || rk_model_describe(model, &text) != RK_OK)
-        code = failed();
+        code = report_last_error();
     else
         print_text(stdout, text);
-    if (code == EXIT_OK) print_memory(config, transforms, model, dataset);
+    if (code == EXIT_OK) print_peak_memory(config, transforms, model, dataset);
     rk_text_free(text);
     rk_model_free(model);
     rk_dataset_free(dataset);
@@ -74,37 +74,38 @@ static int describe(const rk_config *config) {
 static int print_graph(const rk_config *config, bool dot) {
     rk_dataset *dataset;
     char *text = NULL;
-    if (rk_dataset_open(config, "train", &dataset) != RK_OK) return failed();
-    int code = (dot ? rk_model_graph_dot : rk_model_graph_yaml)(config, dataset, &text) == RK_OK ? EXIT_OK
-                                                                                                 : failed();
+    if (rk_dataset_open(config, "train", &dataset) != RK_OK) return report_last_error();
+    int code = (dot ? rk_model_graph_dot : rk_model_graph_yaml)(config, dataset, &text) == RK_OK
+                   ? EXIT_OK
+                   : report_last_error();
     if (code == EXIT_OK) print_text(stdout, text);
     rk_text_free(text);
     rk_dataset_free(dataset);
     return code;
 }
 
-static int print_all(const rk_config *config, bool config_only) {
+static int print_config_and_model(const rk_config *config, bool config_only) {
     char *text;
-    if (rk_config_to_yaml(config, &text) != RK_OK) return failed();
+    if (rk_config_to_yaml(config, &text) != RK_OK) return report_last_error();
     print_text(stdout, text);
     rk_text_free(text);
     if (config_only) return EXIT_OK;
     fputc('\n', stdout);
-    return describe(config);
+    return print_model_summary(config);
 }
 
-static int run(const arguments *args) {
+static int run_inspect(const arguments *args) {
     rk_config *config;
     bool config_only = args->options[OPT_CONFIG_ONLY].given, graph = args->options[OPT_GRAPH].given,
          dot = args->options[OPT_DOT].given;
     if (config_only + graph + dot > 1) {
-        usage_error(&command_inspect, "--config-only, --graph and --dot: give one of them");
+        report_usage_error(&command_inspect, "--config-only, --graph and --dot: give one of them");
         return EXIT_USAGE;
     }
     if (rk_config_load(args->positional[0], args->options[OPT_SET].list, args->options[OPT_SET].n_list,
                        &config) != RK_OK)
-        return failed();
-    int code = graph || dot ? print_graph(config, dot) : print_all(config, config_only);
+        return report_last_error();
+    int code = graph || dot ? print_graph(config, dot) : print_config_and_model(config, config_only);
     rk_config_free(config);
     return code;
 }
@@ -133,5 +134,5 @@ const command command_inspect = {
         "reckon inspect examples/adult.yaml\nreckon inspect --set model.kind=dcn_v2 --config-only "
         "run.yaml\nreckon inspect --graph run.yaml\n"
         "reckon inspect --dot run.yaml | dot -Tsvg -o model.svg",
-    .run = run,
+    .run = run_inspect,
 };

@@ -10,38 +10,40 @@
 enum { OPT_SET, OPT_CLUSTER, OPT_RANKS, OPT_SAMPLE, OPT_MEASURE, OPT_WRITE, OPT_JSON };
 
 /* A plan that does not fit is shown all the same; as text it says why, and what would fit. */
-static int show(const rk_plan *plan, const arguments *args) {
+static int print_plan(const rk_plan *plan, const arguments *args) {
     char *text;
     bool json = args->options[OPT_JSON].given;
-    if ((json ? rk_plan_to_json(plan, &text) : rk_plan_to_text(plan, &text)) != RK_OK) return failed();
+    if ((json ? rk_plan_to_json(plan, &text) : rk_plan_to_text(plan, &text)) != RK_OK)
+        return report_last_error();
     print_text(stdout, text);
     if (json) fputc('\n', stdout);
     rk_text_free(text);
     fflush(stdout); /* before what goes to stderr */
-    if (rk_plan_check(plan) != RK_OK) return json ? failed() : failed_because("the run does not fit");
+    if (rk_plan_check(plan) != RK_OK)
+        return json ? report_last_error() : report_error("the run does not fit");
     if (args->options[OPT_WRITE].given && rk_plan_write(plan, args->options[OPT_WRITE].text) != RK_OK)
-        return failed();
+        return report_last_error();
     return EXIT_OK;
 }
 
-static int run(const arguments *args) {
+static int run_plan(const arguments *args) {
     rk_plan_options options = RK_PLAN_OPTIONS_INIT;
     options.cluster = args->options[OPT_CLUSTER].text;
     options.measure = args->options[OPT_MEASURE].given;
     options.sample = args->options[OPT_SAMPLE].given;
     options.sample_rows = args->options[OPT_SAMPLE].number;
     if (args->options[OPT_RANKS].number > INT_MAX) {
-        usage_error(&command_plan, "--ranks %ld is more than any cluster has",
-                    args->options[OPT_RANKS].number);
+        report_usage_error(&command_plan, "--ranks %ld is more than any cluster has",
+                           args->options[OPT_RANKS].number);
         return EXIT_USAGE;
     }
     options.n_ranks = (int32_t)args->options[OPT_RANKS].number;
     rk_config *config;
     if (rk_config_load(args->positional[0], args->options[OPT_SET].list, args->options[OPT_SET].n_list,
                        &config) != RK_OK)
-        return failed();
+        return report_last_error();
     rk_plan *plan = NULL;
-    int code = rk_plan_make(config, &options, &plan) == RK_OK ? show(plan, args) : failed();
+    int code = rk_plan_make(config, &options, &plan) == RK_OK ? print_plan(plan, args) : report_last_error();
     rk_plan_free(plan);
     rk_config_free(config);
     return code;
@@ -78,5 +80,5 @@ const command command_plan = {
     .examples =
         "reckon plan --ranks 4 run.yaml\nreckon plan --cluster cluster.yaml --sample 1000000 --write "
         "plan.yaml run.yaml",
-    .run = run,
+    .run = run_plan,
 };

@@ -6,7 +6,7 @@
 
 #include "command.h"
 #include "terminal.h"
-#include "trained.h"
+#include "trained_model.h"
 
 enum { OPT_FORMAT, OPT_LIMIT, OPT_LABELS, OPT_ROWS, OPT_DEVICE };
 
@@ -17,7 +17,7 @@ typedef struct printer {
 } printer;
 
 /* A field of a line of CSV: in quotes where it needs them. */
-static void print_field(const char *name, const char *suffix) {
+static void print_csv_field(const char *name, const char *suffix) {
     const char *quote = name[strcspn(name, ",\"\r\n")] ? "\"" : "";
     fputs(quote, stdout);
     for (; *name; name++) printf("%s%c", *name == '"' ? "\"" : "", *name);
@@ -25,7 +25,7 @@ static void print_field(const char *name, const char *suffix) {
 }
 
 /* With a comma before it: "NAME": of a JSON object. */
-static void print_key(const char *name, const char *suffix) {
+static void print_json_key(const char *name, const char *suffix) {
     fputs(",\"", stdout);
     for (; *name; name++) {
         if ((unsigned char)*name < ' ')
@@ -36,20 +36,21 @@ static void print_key(const char *name, const char *suffix) {
     printf("%s\":", suffix);
 }
 
-static void print_header(const printer *state) {
+static void print_csv_header(const printer *state) {
     fputs("row", stdout);
     for (int32_t t = 0; t < rk_predictor_n_tasks(state->model.predictor); t++) {
         const char *name = rk_predictor_task_name(state->model.predictor, t);
         fputc(',', stdout);
-        print_field(name, "");
+        print_csv_field(name, "");
         if (!state->labels) continue;
         fputc(',', stdout);
-        print_field(name, "_true");
+        print_csv_field(name, "_true");
     }
     fputc('\n', stdout);
 }
 
-static rk_status print_row(void *user, int64_t row, const float *predictions, const float *labels) {
+static rk_status print_prediction_row(void *user, int64_t row, const float *predictions,
+                                      const float *labels) {
     const printer *state = user;
     if (state->limit && row >= state->limit) return RK_END;
     if (!state->model.speaks) return RK_OK;
@@ -57,29 +58,30 @@ static rk_status print_row(void *user, int64_t row, const float *predictions, co
     for (int32_t t = 0; t < rk_predictor_n_tasks(state->model.predictor); t++) {
         const char *name = rk_predictor_task_name(state->model.predictor, t);
         const char *comma = state->json ? "" : ",";
-        if (state->json) print_key(name, "");
+        if (state->json) print_json_key(name, "");
         printf("%s%.7g", comma, (double)predictions[t]);
         if (!state->labels) continue;
         bool known = labels && !isnan(labels[t]);
-        if (state->json) print_key(name, "_true");
+        if (state->json) print_json_key(name, "_true");
         known ? printf("%s%.7g", comma, (double)labels[t]) : printf("%s", state->json ? "null" : comma);
     }
     fputs(state->json ? "}\n" : "\n", stdout);
     return ferror(stdout) ? RK_IO : RK_OK;
 }
 
-static int run(const arguments *args) {
+static int run_predict(const arguments *args) {
     printer state = {
         .json = args->options[OPT_FORMAT].given && strcmp(args->options[OPT_FORMAT].text, "jsonl") == 0,
         .labels = args->options[OPT_LABELS].given,
         .limit = args->options[OPT_LIMIT].number,
     };
-    int code = trained_open(args->positional[0], args->options[OPT_DEVICE].text,
-                            trained_rows(args->options[OPT_ROWS].text), &state.model);
+    int code = trained_model_open(args->positional[0], args->options[OPT_DEVICE].text,
+                                  row_format_from_name(args->options[OPT_ROWS].text), &state.model);
     if (code != EXIT_OK) return code;
-    if (!state.json && state.model.speaks) print_header(&state);
-    rk_status status = rk_predictor_file(state.model.predictor, args->positional[1], print_row, &state);
-    return trained_close(&state.model, status == RK_END || ferror(stdout) ? RK_OK : status);
+    if (!state.json && state.model.speaks) print_csv_header(&state);
+    rk_status status =
+        rk_predictor_file(state.model.predictor, args->positional[1], print_prediction_row, &state);
+    return trained_model_close(&state.model, status == RK_END || ferror(stdout) ? RK_OK : status);
 }
 
 const command command_predict = {
@@ -109,5 +111,5 @@ const command command_predict = {
     .examples =
         "reckon predict runs/adult data/adult/adult.test.gz > predictions.csv\nreckon predict --format jsonl "
         "--limit 5 runs/adult test",
-    .run = run,
+    .run = run_predict,
 };

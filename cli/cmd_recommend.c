@@ -6,7 +6,7 @@
 
 #include "command.h"
 #include "terminal.h"
-#include "trained.h"
+#include "trained_model.h"
 
 enum {
     OPT_K,
@@ -35,31 +35,33 @@ typedef struct request {
 } request;
 
 /* The first of the options from `first` to `last` that is given, or -1. */
-static int given_of(const arguments *args, int first, int last) {
+static int find_given_option(const arguments *args, int first, int last) {
     for (int i = first; i <= last; i++)
         if (args->options[i].given) return i;
     return -1;
 }
 
-static bool check(const arguments *args, const request *r) {
+static bool check_arguments(const arguments *args, const request *r) {
     const option *options = command_recommend.options;
     long k = args->options[OPT_K].number;
-    int of_rows = given_of(args, OPT_GROUP, OPT_TASK), of_items = given_of(args, OPT_USERS, OPT_INDEX);
+    int of_rows = find_given_option(args, OPT_GROUP, OPT_TASK),
+        of_items = find_given_option(args, OPT_USERS, OPT_INDEX);
     if (args->options[OPT_K].given && (k < 1 || k > INT32_MAX))
-        usage_error(&command_recommend, "-k takes a number of items from 1 to %d, not '%s'", INT32_MAX,
-                    args->options[OPT_K].text);
+        report_usage_error(&command_recommend, "-k takes a number of items from 1 to %d, not '%s'", INT32_MAX,
+                           args->options[OPT_K].text);
     else if (r->candidates && r->vectors)
-        usage_error(&command_recommend, "--candidates and --vectors do not go together");
+        report_usage_error(&command_recommend, "--candidates and --vectors do not go together");
     else if (r->candidates && of_items >= 0)
-        usage_error(&command_recommend, "--candidates are all that is ranked: --%s does not go with them",
-                    options[of_items].name);
+        report_usage_error(&command_recommend,
+                           "--candidates are all that is ranked: --%s does not go with them",
+                           options[of_items].name);
     else if (!r->candidates && of_rows >= 0)
-        usage_error(&command_recommend, "--%s is of --candidates, which are not given",
-                    options[of_rows].name);
+        report_usage_error(&command_recommend, "--%s is of --candidates, which are not given",
+                           options[of_rows].name);
     else if (r->vectors && r->recommend.index)
-        usage_error(&command_recommend, "--vectors and --index do not go together");
+        report_usage_error(&command_recommend, "--vectors and --index do not go together");
     else if (r->vectors && !r->recommend.output)
-        usage_error(&command_recommend, "--vectors needs --output, a file .npy or .safetensors");
+        report_usage_error(&command_recommend, "--vectors needs --output, a file .npy or .safetensors");
     else
         return true;
     return false;
@@ -84,34 +86,34 @@ static bool read_arguments(const arguments *args, request *r) {
     r->recommend.k = r->rerank.k = (int32_t)args->options[OPT_K].number;
     r->recommend.output = r->rerank.output = args->options[OPT_OUTPUT].text;
     r->recommend.format = r->rerank.format = is_jsonl ? RK_RECOMMEND_JSONL : RK_RECOMMEND_CSV;
-    return check(args, r);
+    return check_arguments(args, r);
 }
 
-static rk_status answer(rk_predictor *predictor, const request *r, int64_t *n) {
+static rk_status write_recommendations(rk_predictor *predictor, const request *r, int64_t *n) {
     if (r->candidates) return rk_predictor_rerank(predictor, r->candidates, &r->rerank, n);
     if (!r->vectors) return rk_predictor_recommend(predictor, &r->recommend, n);
     return rk_predictor_write_vectors(predictor, strcmp(r->vectors, "item") == 0, &r->recommend, n);
 }
 
-static int run(const arguments *args) {
+static int run_recommend(const arguments *args) {
     request r;
     trained model;
     int64_t n = 0;
     if (!read_arguments(args, &r)) return EXIT_USAGE;
-    int code =
-        trained_open(args->positional[0], args->options[OPT_DEVICE].text, RK_EXPORT_ROWS_TRAINED, &model);
+    int code = trained_model_open(args->positional[0], args->options[OPT_DEVICE].text, RK_EXPORT_ROWS_TRAINED,
+                                  &model);
     if (code != EXIT_OK) return code;
-    rk_status status = answer(model.predictor, &r, &n);
+    rk_status status = write_recommendations(model.predictor, &r, &n);
     const char *what = r.candidates ? "groups"
                        : r.vectors  ? "vectors"
                                     : "users",
                *output = r.recommend.output;
     if (status == RK_OK && model.speaks && output && strcmp(output, "-") != 0)
-        note("wrote %s: %lld %s", output, (long long)n, what);
+        print_note("wrote %s: %lld %s", output, (long long)n, what);
     if (status == RK_OK && model.speaks && r.recommend.index)
-        note("%s found %.2f%% of the best items, measured on the first 1,000 users", r.recommend.index,
-             100 * r.index_recall);
-    return trained_close(&model, status);
+        print_note("%s found %.2f%% of the best items, measured on the first 1,000 users", r.recommend.index,
+                   100 * r.index_recall);
+    return trained_model_close(&model, status);
 }
 
 const command command_recommend = {
@@ -167,5 +169,5 @@ const command command_recommend = {
         "in_stock.txt --format jsonl --output best.jsonl.gz runs/shop\nreckon recommend -k 10 --candidates "
         "found.csv --group user --item ad --task click runs/ads\nreckon recommend --vectors item --output "
         "items.npy runs/movielens",
-    .run = run,
+    .run = run_recommend,
 };

@@ -6,40 +6,40 @@
 
 #include "command.h"
 #include "terminal.h"
-#include "trained.h"
+#include "trained_model.h"
 
 enum { OPT_OUTPUT, OPT_SPLIT, OPT_ROWS, OPT_FEATURES, OPT_REPEATS, OPT_SEED, OPT_DEVICE, OPT_QUIET };
 
-static void on_stage(void *user, const char *message) {
+static void print_stage(void *user, const char *message) {
     (void)user;
-    note("%s", message);
+    print_note("%s", message);
 }
 
-static long number_of(const arguments *args, int index, long usual) {
+static long option_number_or_default(const arguments *args, int index, long usual) {
     return args->options[index].given ? args->options[index].number : usual;
 }
 
-static int run(const arguments *args) {
+static int run_report(const arguments *args) {
     rk_report_options options = RK_REPORT_OPTIONS_INIT;
     char path[4096];
-    long n_features = number_of(args, OPT_FEATURES, options.n_features),
-         n_repeats = number_of(args, OPT_REPEATS, options.n_repeats);
+    long n_features = option_number_or_default(args, OPT_FEATURES, options.n_features),
+         n_repeats = option_number_or_default(args, OPT_REPEATS, options.n_repeats);
     if (n_features > INT_MAX || n_repeats > INT_MAX || n_repeats == 0) {
-        usage_error(&command_report, "--features and --repeats take numbers up to %d, --repeats from 1 on",
-                    INT_MAX);
+        report_usage_error(&command_report,
+                           "--features and --repeats take numbers up to %d, --repeats from 1 on", INT_MAX);
         return EXIT_USAGE;
     }
     options.split = args->options[OPT_SPLIT].text;
-    options.n_rows = number_of(args, OPT_ROWS, (long)options.n_rows);
+    options.n_rows = option_number_or_default(args, OPT_ROWS, (long)options.n_rows);
     options.n_features = (int32_t)n_features;
     options.n_repeats = (int32_t)n_repeats;
-    options.seed = (uint64_t)number_of(args, OPT_SEED, (long)options.seed);
+    options.seed = (uint64_t)option_number_or_default(args, OPT_SEED, (long)options.seed);
     options.device = args->options[OPT_DEVICE].text;
-    options.on_stage = args->options[OPT_QUIET].given ? NULL : on_stage;
+    options.on_stage = args->options[OPT_QUIET].given ? NULL : print_stage;
     snprintf(path, sizeof path, "%s/report.html", args->positional[0]);
     if (args->options[OPT_OUTPUT].given) snprintf(path, sizeof path, "%s", args->options[OPT_OUTPUT].text);
     if (rk_report_write(args->positional, (size_t)args->n_positional, &options, path) != RK_OK)
-        return failed();
+        return report_last_error();
     printf("%s\n", path);
     return EXIT_OK;
 }
@@ -74,5 +74,5 @@ const command command_report = {
     .examples =
         "reckon report runs/adult\nreckon report --split test --output compare.html runs/adult "
         "runs/adult-wide",
-    .run = run,
+    .run = run_report,
 };

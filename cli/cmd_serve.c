@@ -4,7 +4,7 @@
 #include <reckon/reckon.h>
 
 #include "command.h"
-#include "stop.h"
+#include "stop_signals.h"
 #include "terminal.h"
 
 enum { OPT_LISTEN, OPT_NAME };
@@ -13,19 +13,19 @@ static void stop_server(void *server) {
     rk_server_stop(server);
 }
 
-static int run(const arguments *args) {
+static int run_serve(const arguments *args) {
     rk_server_options options = RK_SERVER_OPTIONS_INIT;
     rk_server *server;
     options.listen = args->options[OPT_LISTEN].text;
     options.name = args->options[OPT_NAME].text;
-    if (rk_server_create(args->positional[0], &options, &server) != RK_OK) return failed();
+    if (rk_server_create(args->positional[0], &options, &server) != RK_OK) return report_last_error();
     const stoppable running = {stop_server, server};
-    stop_hear(&running);
-    note("serves at port %d; Ctrl-C stops it", rk_server_port(server));
+    stop_signals_install(&running);
+    print_note("serves at port %d; Ctrl-C stops it", rk_server_port(server));
     rk_status status = rk_server_run(server);
-    stop_unhear();
+    stop_signals_uninstall();
     rk_server_free(server);
-    return status == RK_OK ? EXIT_OK : failed();
+    return status == RK_OK ? EXIT_OK : report_last_error();
 }
 
 const command command_serve = {
@@ -50,5 +50,5 @@ const command command_serve = {
         "reckon serve runs/adult\n"
         "reckon export --rows int8 runs/adult adult-int8 && reckon serve adult-int8\n"
         "curl -d '{\"instances\": [{\"age\": 39, ...}]}' localhost:8501/v1/models/adult:predict\n",
-    .run = run,
+    .run = run_serve,
 };

@@ -6,8 +6,8 @@
 
 #include "command.h"
 #include "progress.h"
-#include "ranks.h"
-#include "stop.h"
+#include "rank_failure.h"
+#include "stop_signals.h"
 #include "terminal.h"
 
 enum {
@@ -21,12 +21,12 @@ enum {
     OPT_QUIET
 };
 
-static void stop(void *trainer) {
+static void stop_trainer(void *trainer) {
     rk_trainer_stop(trainer);
 }
 
 /* Test metrics, where the run file names test data. */
-static rk_status show_test(rk_trainer *trainer, const rk_comm *comm) {
+static rk_status print_test_metrics(rk_trainer *trainer, const rk_comm *comm) {
     const rk_metric *metrics;
     int32_t n_metrics;
     rk_status status = rk_trainer_evaluate(trainer, "test", &metrics, &n_metrics);
@@ -39,7 +39,7 @@ static rk_status show_test(rk_trainer *trainer, const rk_comm *comm) {
 
 /* train.output=PATH, the path as it is: quoted, for to the parser of values '[x]' or 'a #b' would be more
  * than text. */
-static char *output_override(const char *path) {
+static char *make_output_override(const char *path) {
     static const char key[] = "train.output=\"";
     char *text = malloc(sizeof key + 2 * strlen(path) + 1);
     if (!text) return NULL;
@@ -52,7 +52,7 @@ static char *output_override(const char *path) {
     return text;
 }
 
-static int train(const rk_config *config, const arguments *args, rk_comm *comm) {
+static int train_model(const rk_config *config, const arguments *args, rk_comm *comm) {
     progress state;
     progress_init(&state, args->options[OPT_QUIET].given);
     rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
@@ -60,60 +60,60 @@ static int train(const rk_config *config, const arguments *args, rk_comm *comm) 
     options.allow_changed_data = args->options[OPT_ALLOW_CHANGED_DATA].given;
     options.overwrite = args->options[OPT_OVERWRITE].given;
     options.trace_path = args->options[OPT_TRACE].text;
-    options.on_event = progress_event;
+    options.on_event = progress_print_event;
     options.user = &state;
     options.comm = comm;
     rk_trainer *trainer;
     rk_status status = rk_trainer_create(config, &options, &trainer);
     if (status != RK_OK) {
         progress_end(&state);
-        return ranks_refused(comm, status);
+        return report_refused_ranks(comm, status);
     }
-    stop_hear(&(stoppable){stop, trainer});
+    stop_signals_install(&(stoppable){stop_trainer, trainer});
     status = rk_trainer_run(trainer);
-    stop_unhear();
+    stop_signals_uninstall();
     progress_end(&state);
     bool stopped = status == RK_INTERRUPTED;
     int code = EXIT_OK;
     if (stopped && rk_comm_rank(comm) == 0)
-        note("stopped on request; the same command with --resume goes on from here");
-    else if (!stopped && (status != RK_OK || show_test(trainer, comm) != RK_OK))
-        code = ranks_give_up(comm);
+        print_note("stopped on request; the same command with --resume goes on from here");
+    else if (!stopped && (status != RK_OK || print_test_metrics(trainer, comm) != RK_OK))
+        code = abort_all_ranks(comm);
     rk_trainer_free(trainer);
-    return code == EXIT_OK ? stop_code_over(comm, stopped) : code;
+    return code == EXIT_OK ? stop_exit_status_over_ranks(comm, stopped) : code;
 }
 
-static int load(const arguments *args, rk_config **out) {
+static int load_config(const arguments *args, rk_config **out) {
     const char *overrides[MAX_LIST + 1];
     char *output = NULL;
     size_t n = 0;
     for (; n < args->options[OPT_SET].n_list; n++) overrides[n] = args->options[OPT_SET].list[n];
     if (args->options[OPT_OUTPUT].given) {
-        output = output_override(args->options[OPT_OUTPUT].text);
-        if (!output) return failed_because("out of memory");
+        output = make_output_override(args->options[OPT_OUTPUT].text);
+        if (!output) return report_error("out of memory");
         overrides[n++] = output;
     }
     rk_status status = rk_config_load(args->positional[0], overrides, n, out);
     free(output);
-    return status == RK_OK ? EXIT_OK : failed();
+    return status == RK_OK ? EXIT_OK : report_last_error();
 }
 
-static int run(const arguments *args) {
+static int run_train(const arguments *args) {
     if (args->options[OPT_RESUME].given && args->options[OPT_OVERWRITE].given) {
-        usage_error(&command_train, "--resume and --overwrite cannot be given together");
+        report_usage_error(&command_train, "--resume and --overwrite cannot be given together");
         return EXIT_USAGE;
     }
     if (args->options[OPT_THREADS].given && rk_set_threads((int)args->options[OPT_THREADS].number) != RK_OK)
-        return failed();
+        return report_last_error();
     rk_config *config;
-    int code = load(args, &config);
+    int code = load_config(args, &config);
     if (code != EXIT_OK) return code;
     rk_comm *comm;
     rk_comm_options ranks = RK_COMM_OPTIONS_INIT;
     ranks.timeout_s = rk_config_timeout_s(config);
-    code = rk_comm_world(&ranks, &comm) == RK_OK ? EXIT_OK : failed();
+    code = rk_comm_world(&ranks, &comm) == RK_OK ? EXIT_OK : report_last_error();
     if (code == EXIT_OK) {
-        code = train(config, args, comm);
+        code = train_model(config, args, comm);
         rk_comm_free(comm);
     }
     rk_config_free(config);
@@ -155,5 +155,5 @@ const command command_train = {
         "reckon train --resume run.yaml\n"
         "reckon train --trace trace.json run.yaml\n"
         "mpirun -np 4 reckon train run.yaml",
-    .run = run,
+    .run = run_train,
 };

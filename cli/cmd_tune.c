@@ -5,7 +5,7 @@
 
 #include "command.h"
 #include "progress.h"
-#include "stop.h"
+#include "stop_signals.h"
 #include "terminal.h"
 
 enum {
@@ -22,38 +22,38 @@ enum {
     OPT_QUIET
 };
 
-static void stop(void *tune) {
+static void stop_tuning(void *tune) {
     rk_tune_stop(tune);
 }
 
-static void on_trial(void *user, int64_t trial, int64_t n_trials, const char *settings, bool done) {
+static void print_trial(void *user, int64_t trial, int64_t n_trials, const char *settings, bool done) {
     progress *state = user;
     progress_end(state);
-    if (!done) note("trial %lld of %lld: %s", (long long)trial + 1, (long long)n_trials, settings);
+    if (!done) print_note("trial %lld of %lld: %s", (long long)trial + 1, (long long)n_trials, settings);
 }
 
 /* The table says what was reached even where the search did not come to its end. */
-static int search(rk_tune *tune, const char *run_file, bool quiet) {
-    stop_hear(&(stoppable){stop, tune});
+static int run_trials(rk_tune *tune, const char *run_file, bool quiet) {
+    stop_signals_install(&(stoppable){stop_tuning, tune});
     rk_status status = rk_tune_run(tune);
-    stop_unhear();
+    stop_signals_uninstall();
     char reason[1024], *text;
     snprintf(reason, sizeof reason, "%s", rk_last_error());
-    if (rk_tune_to_text(tune, &text) != RK_OK) return failed();
+    if (rk_tune_to_text(tune, &text) != RK_OK) return report_last_error();
     print_text(stdout, text);
     rk_text_free(text);
     fflush(stdout); /* before what goes to stderr */
     if (status == RK_INTERRUPTED) {
-        note("stopped on request; 'reckon tune --resume ... %s' goes on from here", run_file);
-        return stop_code();
+        print_note("stopped on request; 'reckon tune --resume ... %s' goes on from here", run_file);
+        return stop_exit_status();
     }
-    if (status != RK_OK) return failed_because("%s", reason);
+    if (status != RK_OK) return report_error("%s", reason);
     if (!quiet)
-        note("%s/tune.csv and %s/tune.svg show all of it", rk_tune_output(tune), rk_tune_output(tune));
+        print_note("%s/tune.csv and %s/tune.svg show all of it", rk_tune_output(tune), rk_tune_output(tune));
     return EXIT_OK;
 }
 
-static int run(const arguments *args) {
+static int run_tune(const arguments *args) {
     progress state;
     rk_tune_options options = RK_TUNE_OPTIONS_INIT;
     options.grids = args->options[OPT_GRID].list;
@@ -68,14 +68,14 @@ static int run(const arguments *args) {
     options.resume = args->options[OPT_RESUME].given;
     if (args->options[OPT_SEED].given) options.seed = (uint64_t)args->options[OPT_SEED].number;
     progress_init(&state, args->options[OPT_QUIET].given);
-    options.on_trial = args->options[OPT_QUIET].given ? NULL : on_trial;
-    options.on_event = args->options[OPT_VERBOSE].given ? progress_event : NULL;
+    options.on_trial = args->options[OPT_QUIET].given ? NULL : print_trial;
+    options.on_event = args->options[OPT_VERBOSE].given ? progress_print_event : NULL;
     options.user = &state;
     if (args->options[OPT_THREADS].given && rk_set_threads((int)args->options[OPT_THREADS].number) != RK_OK)
-        return failed();
+        return report_last_error();
     rk_tune *tune;
-    if (rk_tune_create(args->positional[0], &options, &tune) != RK_OK) return failed();
-    int code = search(tune, args->positional[0], args->options[OPT_QUIET].given);
+    if (rk_tune_create(args->positional[0], &options, &tune) != RK_OK) return report_last_error();
+    int code = run_trials(tune, args->positional[0], args->options[OPT_QUIET].given);
     rk_tune_free(tune);
     return code;
 }
@@ -117,5 +117,5 @@ const command command_tune = {
         "reckon tune --grid train.optimizer.learning_rate=0.01,0.001 --grid embedding.dim=8,16 run.yaml\n"
         "reckon tune --random 20 --range train.optimizer.learning_rate=1e-4..1e-1:log --range "
         "model.dropout=0..0.5 run.yaml",
-    .run = run,
+    .run = run_tune,
 };

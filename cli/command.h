@@ -63,19 +63,20 @@ typedef struct command {
 COMMAND_LIST(COMMAND_DECLARE)
 #undef COMMAND_DECLARE
 
-const command *command_find(const char *name);
-const command *command_like(const char *name); /* that begins most like it, by two letters or more; or NULL */
-bool is_more_alike(const char *name, const char *word,
-                   size_t *most); /* begins like it by two letters or more, and by more than *most (at first
-                                     0), which it sets */
-const command *const *command_all(size_t *n);
+const command *find_command(const char *name);
+/* The one that begins most like the name, by two letters or more; or NULL. */
+const command *find_nearest_command(const char *name);
+bool has_longer_common_prefix(const char *name, const char *word,
+                              size_t *most); /* begins like it by two letters or more, and by more than *most
+                                                (at first 0), which it sets */
+const command *const *list_commands(size_t *n);
 
 /* Fill *out from argv[0..argc); false after printing what is wrong (exit EXIT_USAGE). */
 bool arguments_parse(const command *cmd, int argc, char **argv, arguments *out);
 
-void help_program(void);
-void help_command(const command *cmd);
-void help_manual(void);                  /* the man page, in roff */
-bool help_completion(const char *shell); /* "bash", "zsh" or "fish"; false: no such shell */
+void print_program_help(void);
+void print_command_help(const command *cmd);
+void print_manual_page(void);                   /* the man page, in roff */
+bool print_shell_completion(const char *shell); /* "bash", "zsh" or "fish"; false: no such shell */
 
 #endif

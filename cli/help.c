@@ -7,7 +7,7 @@
 
 #include "command.h"
 
-static void print_option(const option *opt) {
+static void print_option_help(const option *opt) {
     char left[64];
     int n = snprintf(left, sizeof left, "  %c%c%s --%s", opt->letter ? '-' : ' ',
                      opt->letter ? opt->letter : ' ', opt->letter ? "," : " ", opt->name);
@@ -18,13 +18,13 @@ static void print_option(const option *opt) {
 
 static const option help_option = {"help", 'h', OPTION_FLAG, NULL, NULL, "show this help"};
 
-void help_program(void) {
+void print_program_help(void) {
     printf(
         "reckon %s: recommendation models with embedding tables larger than one device\n\nusage: reckon "
         "COMMAND ...\n\n",
         rk_version());
     size_t n;
-    const command *const *all = command_all(&n);
+    const command *const *all = list_commands(&n);
     for (size_t i = 0; i < n; i++)
         if (!all[i]->hidden) printf("  %-12s %s\n", all[i]->name, all[i]->summary);
     printf(
@@ -33,11 +33,11 @@ void help_program(void) {
         "error)\n");
 }
 
-void help_command(const command *cmd) {
+void print_command_help(const command *cmd) {
     printf("reckon %s: %s\n\nusage: reckon %s [OPTIONS] %s\n\n%s\n\noptions:\n", cmd->name, cmd->summary,
            cmd->name, cmd->positional, cmd->description);
-    for (int i = 0; i < MAX_OPTIONS && cmd->options[i].name; i++) print_option(&cmd->options[i]);
-    print_option(&help_option);
+    for (int i = 0; i < MAX_OPTIONS && cmd->options[i].name; i++) print_option_help(&cmd->options[i]);
+    print_option_help(&help_option);
     printf("\nexamples:\n");
     for (const char *line = cmd->examples; *line;) {
         const char *end = strchrnul(line, '\n');
@@ -47,7 +47,7 @@ void help_command(const command *cmd) {
 }
 
 /* Text in roff: hyphens that are typed, and no line that begins with a dot. */
-static void roff(const char *text) {
+static void print_escaped_for_roff(const char *text) {
     for (const char *at = text; *at; at++) {
         if (*at == '-') fputc('\\', stdout);
         if (*at == '\\') fputc('\\', stdout);
@@ -55,32 +55,32 @@ static void roff(const char *text) {
     }
 }
 
-void help_manual(void) {
+void print_manual_page(void) {
     printf(
         ".TH RECKON 1 \"\" \"reckon %s\" \"User Commands\"\n.SH NAME\nreckon \\- train, evaluate and use "
         "recommendation models\n"
         ".SH SYNOPSIS\n.B reckon\nCOMMAND [OPTIONS] ...\n.SH COMMANDS\n",
         rk_version());
     size_t n;
-    const command *const *all = command_all(&n);
+    const command *const *all = list_commands(&n);
     for (size_t i = 0; i < n; i++) {
         if (all[i]->hidden) continue;
         printf(".SS reckon %s [OPTIONS] %s\n", all[i]->name, all[i]->positional);
-        roff(all[i]->description);
+        print_escaped_for_roff(all[i]->description);
         fputc('\n', stdout);
         for (int j = 0; j < MAX_OPTIONS && all[i]->options[j].name; j++) {
             const option *opt = &all[i]->options[j];
             printf(".TP\n.B ");
             if (opt->letter) printf("\\-%c, ", opt->letter);
             printf("\\-\\-");
-            roff(opt->name);
+            print_escaped_for_roff(opt->name);
             printf("%s%s\n", opt->kind == OPTION_FLAG ? "" : " ", opt->kind == OPTION_FLAG ? "" : opt->value);
-            roff(opt->help);
+            print_escaped_for_roff(opt->help);
             printf("%s%s%s\n", opt->choices ? " (" : "", opt->choices ? opt->choices : "",
                    opt->choices ? ")" : "");
         }
         printf(".PP\nExamples:\n.PP\n.nf\n");
-        roff(all[i]->examples);
+        print_escaped_for_roff(all[i]->examples);
         printf("\n.fi\n");
     }
     printf(
@@ -91,9 +91,9 @@ void help_manual(void) {
         ".TP\n.B RK_LOG\nleast level of messages: debug, info, warning or error\n");
 }
 
-static void complete_bash(void) {
+static void print_bash_completion(void) {
     size_t n;
-    const command *const *all = command_all(&n);
+    const command *const *all = list_commands(&n);
     printf(
         "_reckon() {\n    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} "
         "words=\n"
@@ -125,14 +125,14 @@ static void complete_bash(void) {
         "complete -o default -F _reckon reckon\n");
 }
 
-static void complete_zsh(void) {
+static void print_zsh_completion(void) {
     printf("#compdef reckon\nautoload -U +X bashcompinit && bashcompinit\n");
-    complete_bash();
+    print_bash_completion();
 }
 
-static void complete_fish(void) {
+static void print_fish_completion(void) {
     size_t n;
-    const command *const *all = command_all(&n);
+    const command *const *all = list_commands(&n);
     for (size_t i = 0; i < n; i++) {
         if (all[i]->hidden) continue;
         printf("complete -c reckon -n __fish_use_subcommand -a %s -d \"%s\"\n", all[i]->name,
@@ -144,11 +144,12 @@ static void complete_fish(void) {
     }
 }
 
-bool help_completion(const char *shell) {
+bool print_shell_completion(const char *shell) {
     static const struct {
         const char *shell;
         void (*print)(void);
-    } printers[] = {{"bash", complete_bash}, {"zsh", complete_zsh}, {"fish", complete_fish}};
+    } printers[] = {
+        {"bash", print_bash_completion}, {"zsh", print_zsh_completion}, {"fish", print_fish_completion}};
     for (size_t i = 0; i < sizeof printers / sizeof printers[0]; i++)
         if (strcmp(shell, printers[i].shell) == 0) {
             printers[i].print();

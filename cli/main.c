@@ -10,14 +10,14 @@
 #include "terminal.h"
 
 /* What was printed must have arrived: a full disk, say, is a failure. */
-static int finish(int code) {
+static int flush_stdout(int code) {
     bool lost = ferror(stdout) || fflush(stdout) != 0;
-    return lost && code == EXIT_OK ? failed_because("standard output could not be written") : code;
+    return lost && code == EXIT_OK ? report_error("standard output could not be written") : code;
 }
 
-static int run(int argc, char **argv) {
+static int run_command(int argc, char **argv) {
     if (argc < 2) {
-        help_program();
+        print_program_help();
         return EXIT_USAGE;
     }
     const char *word = argv[1];
@@ -26,23 +26,24 @@ static int run(int argc, char **argv) {
         return EXIT_OK;
     }
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
-        const command *topic = argc > 2 ? command_find(argv[2]) : NULL;
+        const command *topic = argc > 2 ? find_command(argv[2]) : NULL;
         if (topic)
-            help_command(topic);
+            print_command_help(topic);
         else
-            help_program();
+            print_program_help();
         return EXIT_OK;
     }
-    const command *cmd = command_find(word);
+    const command *cmd = find_command(word);
     if (!cmd) {
-        const command *like = command_like(word);
-        usage_error(NULL, like ? "there is no command '%s'; there is '%s'" : "there is no command '%s'", word,
-                    like ? like->name : "");
+        const command *like = find_nearest_command(word);
+        report_usage_error(NULL,
+                           like ? "there is no command '%s'; there is '%s'" : "there is no command '%s'",
+                           word, like ? like->name : "");
         return EXIT_USAGE;
     }
     for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            help_command(cmd);
+            print_command_help(cmd);
             return EXIT_OK;
         }
     static arguments args;
@@ -52,15 +53,15 @@ static int run(int argc, char **argv) {
 
 /* glibc raises the size from which memory is the kernel's to whatever was freed last, and then keeps what
  * growing arrays leave behind: up to a fifth of a run's memory. */
-static void give_memory_back(void) {
+static void lower_mmap_threshold(void) {
 #ifdef M_MMAP_THRESHOLD
     mallopt(M_MMAP_THRESHOLD, 1 << 18);
 #endif
 }
 
 int main(int argc, char **argv) {
-    give_memory_back();
+    lower_mmap_threshold();
     terminal_init();
-    bus_error_hear();
-    return finish(run(argc, argv));
+    bus_error_install_handler();
+    return flush_stdout(run_command(argc, argv));
 }

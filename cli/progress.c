@@ -19,7 +19,7 @@ void progress_end(progress *state) {
 }
 
 /* A line that the next one replaces on a terminal. */
-static void show(progress *state, const char *line) {
+static void rewrite_progress_line(progress *state, const char *line) {
     if (state->interactive) {
         fprintf(stderr, "\r\033[K%s", line);
         state->line_open = true;
@@ -29,8 +29,8 @@ static void show(progress *state, const char *line) {
     fflush(stderr);
 }
 
-static void say(progress *state, const char *format, ...) RK_PRINTF(2, 3);
-static void say(progress *state, const char *format, ...) {
+static void print_progress_message(progress *state, const char *format, ...) RK_PRINTF(2, 3);
+static void print_progress_message(progress *state, const char *format, ...) {
     if (state->line_open) fputs("\r\033[K", stderr);
     state->line_open = false;
     va_list list;
@@ -67,11 +67,11 @@ static void format_bar(double fraction, char *out, int width) {
 }
 
 /* Whole numbers, which dynamic tables count. */
-static bool is_count(const char *name) {
+static bool is_count_metric(const char *name) {
     return strncmp(name, COUNT_PREFIX, strlen(COUNT_PREFIX)) == 0;
 }
 
-static int add_counts(const rk_event *event, char *out, size_t out_bytes) {
+static int format_count_metrics(const rk_event *event, char *out, size_t out_bytes) {
     int n = 0;
     out[0] = 0;
     for (int32_t i = 0; i < event->n_metrics; i++) {
@@ -83,7 +83,7 @@ static int add_counts(const rk_event *event, char *out, size_t out_bytes) {
     return n;
 }
 
-static void show_progress(progress *state, const rk_event *event) {
+static void print_training_progress(progress *state, const rk_event *event) {
     char line[400], rate[32], left[32] = "", bar[32] = "";
     format_count(event->samples_per_second, rate, sizeof rate);
     if (event->seconds_left >= 0) format_duration(event->seconds_left, left, sizeof left);
@@ -98,9 +98,9 @@ static void show_progress(progress *state, const rk_event *event) {
     }
     n += snprintf(line + n, sizeof line - (size_t)n, "  epoch %lld  loss %.5f  %s samples/s",
                   (long long)event->epoch + 1, event->loss, rate);
-    n += add_counts(event, line + n, sizeof line - (size_t)n);
+    n += format_count_metrics(event, line + n, sizeof line - (size_t)n);
     snprintf(line + n, sizeof line - (size_t)n, "%s%s", left[0] ? "  left " : "", left);
-    show(state, line);
+    rewrite_progress_line(state, line);
 }
 
 void print_metrics(const rk_metric *metrics, int32_t n_metrics, bool to_stdout) {
@@ -111,37 +111,37 @@ void print_metrics(const rk_metric *metrics, int32_t n_metrics, bool to_stdout) 
         if (isnan(metrics[i].value))
             fputs(" undefined", out);
         else
-            fprintf(out, is_count(metrics[i].name) ? " %.0f" : " %.5f", metrics[i].value);
+            fprintf(out, is_count_metric(metrics[i].name) ? " %.0f" : " %.5f", metrics[i].value);
     }
     fputc('\n', out);
 }
 
-void progress_event(void *user, const rk_event *event) {
+void progress_print_event(void *user, const rk_event *event) {
     progress *state = user;
     if (state->quiet) return;
     switch (event->kind) {
         case RK_EVENT_STAGE:
-            say(state, "%s", event->message);
+            print_progress_message(state, "%s", event->message);
             break;
         case RK_EVENT_PROGRESS:
-            show_progress(state, event);
+            print_training_progress(state, event);
             break;
         case RK_EVENT_EVALUATION:
-            say(state, "epoch %lld  step %lld  validation%s", (long long)event->epoch + 1,
-                (long long)event->step, event->best ? " (best so far)" : "");
+            print_progress_message(state, "epoch %lld  step %lld  validation%s", (long long)event->epoch + 1,
+                                   (long long)event->step, event->best ? " (best so far)" : "");
             fputs("    ", stderr);
             print_metrics(event->metrics, event->n_metrics, false);
             break;
         case RK_EVENT_CHECKPOINT:
-            say(state, "saved %s", event->message);
+            print_progress_message(state, "saved %s", event->message);
             break;
         case RK_EVENT_STOP:
-            say(state, "%s", event->message);
+            print_progress_message(state, "%s", event->message);
             break;
     }
 }
 
-void progress_rows(progress *state, const char *what, int64_t n_rows, double fraction) {
+void progress_print_rows(progress *state, const char *what, int64_t n_rows, double fraction) {
     if (state->quiet) return;
     char line[128], rows[32], bar[32];
     format_count((double)n_rows, rows, sizeof rows);
@@ -151,5 +151,5 @@ void progress_rows(progress *state, const char *what, int64_t n_rows, double fra
     } else {
         snprintf(line, sizeof line, "%s %s rows", what, rows);
     }
-    show(state, line);
+    rewrite_progress_line(state, line);
 }

@@ -12,9 +12,9 @@ typedef struct progress {
 } progress;
 
 void progress_init(progress *state, bool quiet);
-void progress_event(void *user, const rk_event *event); /* user: progress */
+void progress_print_event(void *user, const rk_event *event); /* user: progress */
 /* "rows 1.2 M  34%" for long passes over files; fraction < 0: unknown. */
-void progress_rows(progress *state, const char *what, int64_t n_rows, double fraction);
+void progress_print_rows(progress *state, const char *what, int64_t n_rows, double fraction);
 void progress_end(progress *state); /* end an open line */
 
 /* "auc 0.90123  logloss 0.30210" on one line. */

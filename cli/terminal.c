@@ -8,7 +8,7 @@
 
 /* Bytes of the UTF-8 character at `at` that a terminal shows; 0: a byte that it would obey, or that is no
  * UTF-8. */
-static int shown_bytes(const unsigned char *at) {
+static int printable_character_bytes(const unsigned char *at) {
     if (at[0] < 0x80) return at[0] == '\n' || at[0] == '\t' || (at[0] >= 0x20 && at[0] != 0x7f);
     int n = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
     if (at[0] < 0xc2 || at[0] > 0xf4) return 0;
@@ -22,7 +22,7 @@ void print_text(FILE *out, const char *text) {
     char shown[16384];
     size_t n_shown = 0;
     for (const unsigned char *at = (const unsigned char *)text; *at;) {
-        int n = shown_bytes(at);
+        int n = printable_character_bytes(at);
         if (n)
             memcpy(shown + n_shown, at, (size_t)n);
         else
@@ -38,7 +38,7 @@ void print_text(FILE *out, const char *text) {
 }
 
 /* before, the text, after: at once. */
-static void print_around(const char *before, const char *format, va_list list, const char *after) {
+static void print_between(const char *before, const char *format, va_list list, const char *after) {
     char text[8192];
     size_t n = (size_t)snprintf(text, sizeof text, "%s", before), room = sizeof text - strlen(after);
     vsnprintf(text + n, room - n, format, list);
@@ -47,21 +47,21 @@ static void print_around(const char *before, const char *format, va_list list, c
 }
 
 void print_format(const char *format, va_list list) {
-    print_around("", format, list, "");
+    print_between("", format, list, "");
 }
 
-static void say(const char *format, ...) RK_PRINTF(1, 2);
-static void say(const char *format, ...) {
+static void print_to_stderr(const char *format, ...) RK_PRINTF(1, 2);
+static void print_to_stderr(const char *format, ...) {
     va_list list;
     va_start(list, format);
     print_format(format, list);
     va_end(list);
 }
 
-static void print_log(void *user, rk_log_level level, const char *message) {
+static void print_log_message(void *user, rk_log_level level, const char *message) {
     (void)user;
     static const char *const names[] = {"debug", "info", "warning", "error"};
-    say("reckon: %s: %s\n", names[level], message);
+    print_to_stderr("reckon: %s: %s\n", names[level], message);
 }
 
 void terminal_init(void) {
@@ -70,42 +70,42 @@ void terminal_init(void) {
     rk_log_level level = RK_LOG_WARNING;
     for (int i = 0; wanted && i < 4; i++)
         if (strcmp(wanted, names[i]) == 0) level = (rk_log_level)i;
-    rk_log_set(print_log, NULL, level);
+    rk_log_set(print_log_message, NULL, level);
 }
 
 bool terminal_is_interactive(void) {
     return isatty(STDERR_FILENO);
 }
 
-int failed(void) {
-    say("reckon: error: %s\n", rk_last_error());
+int report_last_error(void) {
+    print_to_stderr("reckon: error: %s\n", rk_last_error());
     return EXIT_FAILED;
 }
 
-int failed_because(const char *format, ...) {
+int report_error(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    print_around("reckon: error: ", format, list, "\n");
+    print_between("reckon: error: ", format, list, "\n");
     va_end(list);
     return EXIT_FAILED;
 }
 
-void usage_error(const command *cmd, const char *format, ...) {
+void report_usage_error(const command *cmd, const char *format, ...) {
     va_list list;
     va_start(list, format);
     if (cmd) {
         char hint[256];
         snprintf(hint, sizeof hint, "\nhint: 'reckon %s --help' shows the usage\n", cmd->name);
-        print_around("reckon: ", format, list, hint);
+        print_between("reckon: ", format, list, hint);
     } else {
-        print_around("reckon: ", format, list, "\nhint: 'reckon --help' lists the commands\n");
+        print_between("reckon: ", format, list, "\nhint: 'reckon --help' lists the commands\n");
     }
     va_end(list);
 }
 
-void note(const char *format, ...) {
+void print_note(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    print_around("", format, list, "\n");
+    print_between("", format, list, "\n");
     va_end(list);
 }

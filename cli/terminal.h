@@ -19,11 +19,11 @@ bool terminal_is_interactive(void); /* stderr is a terminal */
 void print_text(FILE *out, const char *text);
 void print_format(const char *format, va_list list); /* on stderr */
 /* "reckon: error: <reason of the last failure>" with its hint; returns EXIT_FAILED. */
-int failed(void);
-/* As failed, for a reason of the program's own. */
-int failed_because(const char *format, ...) RK_PRINTF(1, 2);
+int report_last_error(void);
+/* As report_last_error, for a reason of the program's own. */
+int report_error(const char *format, ...) RK_PRINTF(1, 2);
 /* "reckon: ..." and where to read on; the caller returns EXIT_USAGE. cmd may be NULL. */
-void usage_error(const command *cmd, const char *format, ...) RK_PRINTF(2, 3);
-void note(const char *format, ...) RK_PRINTF(1, 2);
+void report_usage_error(const command *cmd, const char *format, ...) RK_PRINTF(2, 3);
+void print_note(const char *format, ...) RK_PRINTF(1, 2);
 
 #endif

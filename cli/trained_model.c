@@ -1,4 +1,4 @@
-#include "trained.h"
+#include "trained_model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,16 +6,17 @@
 #include <reckon/config.h>
 
 #include "command.h"
-#include "ranks.h"
+#include "rank_failure.h"
 #include "terminal.h"
 
-static bool ends_with(const char *text, const char *end) {
+static bool has_suffix(const char *text, const char *end) {
     size_t n = strlen(text), m = strlen(end);
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-rk_status trained_at(const char *path, rk_status (*take)(void *user, const char *path), void *user) {
-    if (!ends_with(path, ".yaml") && !ends_with(path, ".yml")) return take(user, path);
+rk_status call_with_checkpoint_path(const char *path, rk_status (*take)(void *user, const char *path),
+                                    void *user) {
+    if (!has_suffix(path, ".yaml") && !has_suffix(path, ".yml")) return take(user, path);
     rk_config *config;
     rk_status status = rk_config_load(path, NULL, 0, &config);
     if (status != RK_OK) return status;
@@ -29,34 +30,34 @@ typedef struct opening {
     rk_predictor **out;
 } opening;
 
-static rk_status open_predictor(void *user, const char *path) {
+static rk_status open_predictor_at(void *user, const char *path) {
     const opening *o = user;
     return rk_predictor_open(path, &o->options, o->out);
 }
 
-int trained_open(const char *path, const char *device, rk_export_rows rows, trained *out) {
+int trained_model_open(const char *path, const char *device, rk_export_rows rows, trained *out) {
     opening o = {RK_PREDICTOR_OPTIONS_INIT, &out->predictor};
-    if (rk_comm_world(NULL, &out->comm) != RK_OK) return failed();
+    if (rk_comm_world(NULL, &out->comm) != RK_OK) return report_last_error();
     o.options.device = device;
     o.options.comm = out->comm;
     o.options.rows = rows;
     out->speaks = rk_comm_rank(out->comm) == 0;
-    rk_status status = trained_at(path, open_predictor, &o);
+    rk_status status = call_with_checkpoint_path(path, open_predictor_at, &o);
     if (status == RK_OK) return EXIT_OK;
-    int code = ranks_refused(out->comm, status);
+    int code = report_refused_ranks(out->comm, status);
     rk_comm_free(out->comm);
     return code;
 }
 
 /* The names stand in the enumeration's order. */
-rk_export_rows trained_rows(const char *name) {
+rk_export_rows row_format_from_name(const char *name) {
     static const char *const names[] = {"trained", "f32", "f16", "bf16", "int8", "int4"};
     int rows = 0;
     while (name && strcmp(names[rows], name) != 0) rows++;
     return (rk_export_rows)rows;
 }
 
-rk_status trained_take_rows(trained *model, const char *device, rk_export_rows rows) {
+rk_status trained_model_reopen_with_rows(trained *model, const char *device, rk_export_rows rows) {
     rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
     options.device = device;
     options.comm = model->comm;
@@ -69,8 +70,8 @@ rk_status trained_take_rows(trained *model, const char *device, rk_export_rows r
     return status;
 }
 
-int trained_close(trained *model, rk_status status) {
-    int code = status == RK_OK ? EXIT_OK : ranks_give_up(model->comm);
+int trained_model_close(trained *model, rk_status status) {
+    int code = status == RK_OK ? EXIT_OK : abort_all_ranks(model->comm);
     rk_predictor_free(model->predictor);
     rk_comm_free(model->comm);
     return code;

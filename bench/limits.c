@@ -120,10 +120,10 @@ static void run_predict(int64_t m, int64_t n, int64_t k, int repeat) {
     rk_packed_matrix *matrix;
     void *workspace;
     check(rk_packed_matrix_create(k, n, RK_F32, m, &matrix));
-    check(rk_pages_alloc(rk_packed_matrix_workspace(matrix) + 1, &workspace));
+    check(rk_pages_alloc(rk_packed_matrix_workspace_bytes(matrix) + 1, &workspace));
     for (int r = 0; r < 2 * repeat; r++) {
         bool training = r % 2 == 0;
-        check(rk_packed_matrix_set(matrix, w, training));
+        check(rk_packed_matrix_set_weights(matrix, w, training));
         check(rk_packed_matrix_forward(matrix, m, x, NULL, true, y, workspace));
         double begin = seconds_now();
         for (int t = 0; t < times; t++)

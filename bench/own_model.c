@@ -64,8 +64,8 @@ static rk_batch *read_batches(rk_dataset *dataset, int64_t n) {
 static void dump_ids(const char *directory, int64_t number, const char *feature, const rk_ids *ids,
                      int64_t n) {
     char name[256];
-    int64_t *offsets = calloc((size_t)n + 1, sizeof *offsets), begin = rk_ids_begin(ids, 0);
-    for (int64_t i = 0; i <= n; i++) offsets[i] = rk_ids_begin(ids, i) - begin;
+    int64_t *offsets = calloc((size_t)n + 1, sizeof *offsets), begin = rk_ids_begin_of_sample(ids, 0);
+    for (int64_t i = 0; i <= n; i++) offsets[i] = rk_ids_begin_of_sample(ids, i) - begin;
     snprintf(name, sizeof name, "%lld.%s", (long long)number, feature);
     dump_array(directory, name, ".offsets", offsets, (size_t)(n + 1) * sizeof *offsets);
     dump_array(directory, name, ".ids", ids->ids + begin, (size_t)offsets[n] * sizeof *ids->ids);

@@ -128,8 +128,8 @@ static void get(disk_rows *r, size_t n, const uint64_t *keys, uint8_t *records) 
     r->n = n;
     r->keys = keys;
     r->records = records;
-    for (size_t task = 0; task < n_tasks; task++) rk_worker_pool_start(r->pool, task);
-    for (size_t task = 0; task < n_tasks; task++) rk_worker_pool_finish(r->pool, task);
+    for (size_t task = 0; task < n_tasks; task++) rk_worker_pool_start_task(r->pool, task);
+    for (size_t task = 0; task < n_tasks; task++) rk_worker_pool_wait_for_task(r->pool, task);
 }
 
 static void get_alone(disk_rows *r, size_t n, const uint64_t *keys, uint8_t *records) {

@@ -46,7 +46,7 @@ const char *rk_version(void) {
 }
 
 /* The message may name the old one (%s of rk_last_error()), so it is written aside first. */
-static void set_error(const char *text) {
+static void set_last_error(const char *text) {
     snprintf(last_error, sizeof last_error, "%s", text);
 }
 
@@ -56,7 +56,7 @@ rk_status rk_error(rk_status status, const char *format, ...) {
     va_start(list, format);
     rk_vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    set_error(text);
+    set_last_error(text);
     return status;
 }
 
@@ -68,7 +68,7 @@ rk_status rk_error_errno(rk_status status, int errno_value, const char *format, 
     va_end(list);
     const char *message = strerror_r(errno_value, reason, sizeof reason);
     if (n >= 0 && (size_t)n < sizeof text) snprintf(text + n, sizeof text - (size_t)n, ": %s", message);
-    set_error(text);
+    set_last_error(text);
     return status;
 }
 
@@ -83,7 +83,7 @@ rk_status rk_error_context(rk_status status, const char *format, ...) {
         memcpy(text + n + 2, last_error, sizeof text - (size_t)n - 2);
         text[sizeof text - 1] = 0;
     }
-    set_error(text);
+    set_last_error(text);
     return status;
 }
 
@@ -94,7 +94,7 @@ rk_status rk_error_hint(rk_status status, const char *format, ...) {
     va_start(list, format);
     if (n >= 0 && (size_t)n < sizeof text) rk_vsnprintf(text + n, sizeof text - (size_t)n, format, list);
     va_end(list);
-    set_error(text);
+    set_last_error(text);
     return status;
 }
 

@@ -20,7 +20,7 @@ RK_DEVICE_CODE static inline uint32_t rk_f32_bits(float value) {
 }
 
 /* A float's bits as a whole number that is ordered as the value is, -0 below 0; and such a number's bits. */
-RK_DEVICE_CODE static inline int32_t rk_f32_order(int32_t bits) {
+RK_DEVICE_CODE static inline int32_t rk_f32_bits_to_ordered(int32_t bits) {
     return bits ^ (bits >> 31 & 0x7FFFFFFF);
 }
 
@@ -54,7 +54,7 @@ RK_DEVICE_CODE static inline float rk_f16_to_f32(uint16_t half) {
 }
 
 /* The magnitude's f16 bits, rounded to nearest even. Below 2^-40 it is zero. */
-RK_DEVICE_CODE static inline uint32_t rk_f16_magnitude(uint32_t magnitude) {
+RK_DEVICE_CODE static inline uint32_t rk_f16_round_magnitude(uint32_t magnitude) {
     int exponent = (int)(magnitude >> 23) - 127;
     if (exponent < -40) return 0;
     uint64_t mantissa = magnitude & 0x7FFFFFu;
@@ -75,7 +75,7 @@ RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32(float value) {
     uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
     if (magnitude > 0x7F800000u) return (uint16_t)(sign | 0x7E00);
     if (magnitude >= 0x47800000u) return (uint16_t)(sign | 0x7C00); /* 65536 and above */
-    uint32_t result = rk_f16_magnitude(magnitude);
+    uint32_t result = rk_f16_round_magnitude(magnitude);
     return (uint16_t)(sign | (result > 0x7C00 ? 0x7C00 : result));
 }
 

@@ -35,7 +35,7 @@ static bool should_inject_failure(void) {
     return before == 1;
 }
 
-static bool multiply_sizes(size_t n, size_t bytes, size_t *out) {
+static bool multiply_sizes_checked(size_t n, size_t bytes, size_t *out) {
     return !__builtin_mul_overflow(n, bytes, out) && *out <= SIZE_MAX - HEADER_BYTES;
 }
 
@@ -60,8 +60,8 @@ static rk_status allocate_block(size_t total, char **out) {
 
 rk_status rk_alloc(size_t n, size_t bytes, void *out) {
     size_t total;
-    RK_FAIL_IF(!multiply_sizes(n, bytes, &total), RK_NO_MEMORY, "could not allocate %zu x %zu bytes", n,
-               bytes);
+    RK_FAIL_IF(!multiply_sizes_checked(n, bytes, &total), RK_NO_MEMORY, "could not allocate %zu x %zu bytes",
+               n, bytes);
     char *block;
     RK_TRY(allocate_block(total, &block));
     memset(block, 0, total);
@@ -80,8 +80,8 @@ void rk_free_each(size_t n_pointers, void *const *pointers) {
 
 rk_status rk_realloc(size_t n, size_t bytes, void *inout) {
     size_t total, old_total;
-    RK_FAIL_IF(!multiply_sizes(n, bytes, &total), RK_NO_MEMORY, "could not allocate %zu x %zu bytes", n,
-               bytes);
+    RK_FAIL_IF(!multiply_sizes_checked(n, bytes, &total), RK_NO_MEMORY, "could not allocate %zu x %zu bytes",
+               n, bytes);
     char *old, *block;
     memcpy(&old, inout, sizeof old);
     RK_TRY(allocate_block(total, &block));
@@ -112,14 +112,14 @@ void rk_free(void *pointer) {
     free((char *)pointer - HEADER_BYTES);
 }
 
-void rk_free_variable(void *variable) {
+void rk_memory_auto_free(void *variable) {
     void *pointer;
     memcpy(&pointer, variable, sizeof pointer);
     rk_free(pointer);
 }
 
 /* All of them or none: the kernel moves only what is of one kind. */
-static void request_huge_mapping(void *pages, size_t bytes) {
+static void request_huge_pages_for_mapping(void *pages, size_t bytes) {
     if (bytes >= HUGE_PAGE_BYTES) (void)madvise(pages, bytes, MADV_HUGEPAGE);
 }
 
@@ -128,7 +128,7 @@ rk_status rk_pages_alloc(size_t bytes, void *out) {
     size_t length = bytes ? bytes : 1;
     void *pages = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) return RK_NO_MEMORY_ERROR(bytes);
-    request_huge_mapping(pages, length);
+    request_huge_pages_for_mapping(pages, length);
     atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
     memcpy(out, &pages, sizeof pages);
     return RK_OK;
@@ -146,7 +146,7 @@ static rk_status grow_pages(void *inout, size_t bytes, size_t wanted) {
     memcpy(&pages, inout, sizeof pages);
     pages = mremap(pages, bytes, wanted, MREMAP_MAYMOVE);
     if (pages == MAP_FAILED) return RK_NO_MEMORY_ERROR(wanted);
-    request_huge_mapping(pages, wanted);
+    request_huge_pages_for_mapping(pages, wanted);
     memcpy(inout, &pages, sizeof pages);
     return RK_OK;
 }

@@ -54,8 +54,8 @@ uint64_t rk_memory_available(void);
  * RK_AUTO(release) to its type's function by its address, where its block is left, however that is. It has a
  * value from its declaration on, which stands before any RK_GOTO. */
 #define RK_AUTO(release) __attribute__((cleanup(release)))
-#define RK_AUTOFREE      RK_AUTO(rk_free_variable)
-void rk_free_variable(void *variable); /* a pointer to any object pointer */
+#define RK_AUTOFREE      RK_AUTO(rk_memory_auto_free)
+void rk_memory_auto_free(void *variable); /* a pointer to any object pointer */
 
 /* A growable array is a pointer and the number of places that it has, both 0 at first; `array` is a pointer
  * to the pointer, `bytes` the size of an element. What is there stays. */

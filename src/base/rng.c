@@ -21,7 +21,7 @@ uint64_t rk_rng_below(rk_rng *rng, uint64_t n) {
 }
 
 double rk_rng_uniform(rk_rng *rng) {
-    return rk_rng_unit(rk_rng_next(rng));
+    return rk_uniform_from_bits(rk_rng_next(rng));
 }
 
 double rk_rng_normal(rk_rng *rng) {

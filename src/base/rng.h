@@ -8,7 +8,8 @@
 
 #include "base/device_code.h"
 
-RK_DEVICE_CODE static inline void rk_rng_multiply(uint32_t a, uint32_t b, uint32_t *high, uint32_t *low) {
+RK_DEVICE_CODE static inline void rk_multiply_u32_wide(uint32_t a, uint32_t b, uint32_t *high,
+                                                       uint32_t *low) {
     uint64_t product = (uint64_t)a * b;
     *high = (uint32_t)(product >> 32);
     *low = (uint32_t)product;
@@ -22,8 +23,8 @@ RK_DEVICE_CODE static inline void rk_rng_block(uint64_t seed, uint64_t stream, u
     uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
     for (int round = 0; round < 10; round++) {
         uint32_t high0, low0, high1, low1;
-        rk_rng_multiply(0xD2511F53u, c[0], &high0, &low0);
-        rk_rng_multiply(0xCD9E8D57u, c[2], &high1, &low1);
+        rk_multiply_u32_wide(0xD2511F53u, c[0], &high0, &low0);
+        rk_multiply_u32_wide(0xCD9E8D57u, c[2], &high1, &low1);
         c[0] = high1 ^ c[1] ^ key0;
         c[1] = low1;
         c[2] = high0 ^ c[3] ^ key1;
@@ -37,7 +38,7 @@ RK_DEVICE_CODE static inline void rk_rng_block(uint64_t seed, uint64_t stream, u
 uint64_t rk_rng_u64(uint64_t seed, uint64_t stream, uint64_t counter);
 
 /* [0, 1), from the upper 53 of 64 random bits. */
-static inline double rk_rng_unit(uint64_t bits) {
+static inline double rk_uniform_from_bits(uint64_t bits) {
     return (double)(bits >> 11) * 0x1p-53;
 }
 

@@ -5,19 +5,20 @@
 #include "batch/ids.h"
 
 /* ids, offsets of each feature, and of all keys together. */
-static size_t count_lists(int32_t n_features) {
+static size_t count_widened_arrays(int32_t n_features) {
     return 2 * ((size_t)n_features + 1);
 }
 
-static rk_status allocate_lists(rk_tensor_ids *m, int32_t n_features) {
+static rk_status allocate_widened_arrays(rk_tensor_ids *m, int32_t n_features) {
     if (!m->ids) RK_TRY(rk_alloc((size_t)n_features, sizeof *m->ids, &m->ids));
-    if (!m->widened) RK_TRY(rk_alloc(count_lists(n_features), sizeof *m->widened, &m->widened));
-    if (!m->capacities) RK_TRY(rk_alloc(count_lists(n_features), sizeof *m->capacities, &m->capacities));
+    if (!m->widened) RK_TRY(rk_alloc(count_widened_arrays(n_features), sizeof *m->widened, &m->widened));
+    if (!m->capacities)
+        RK_TRY(rk_alloc(count_widened_arrays(n_features), sizeof *m->capacities, &m->capacities));
     return RK_OK;
 }
 
 void rk_tensor_ids_release(rk_tensor_ids *m, int32_t n_features) {
-    for (size_t i = 0; m->widened && i < count_lists(n_features); i++) rk_free(m->widened[i]);
+    for (size_t i = 0; m->widened && i < count_widened_arrays(n_features); i++) rk_free(m->widened[i]);
     RK_FREE_ALL(m->ids, m->widened, m->capacities);
     *m = (rk_tensor_ids){0};
 }
@@ -55,7 +56,7 @@ static rk_status check_shapes(const rk_id_tensors *f, int64_t n) {
     return RK_OK;
 }
 
-static rk_status convert_weights(const rk_id_tensors *f, rk_ids *out) {
+static rk_status check_and_view_weights(const rk_id_tensors *f, rk_ids *out) {
     if (!f->weights) return RK_OK;
     RK_TRY(check_tensor(f->weights, "weights", false));
     RK_FAIL_IF(f->weights->dtype != RK_F32, RK_INVALID_ARGUMENT, "weights: are %s, not f32",
@@ -66,7 +67,8 @@ static rk_status convert_weights(const rk_id_tensors *f, rk_ids *out) {
     return RK_OK;
 }
 
-static rk_status convert_feature(rk_tensor_ids *m, int32_t feature, int64_t n, const rk_id_tensors *f) {
+static rk_status convert_tensors_of_feature(rk_tensor_ids *m, int32_t feature, int64_t n,
+                                            const rk_id_tensors *f) {
     rk_ids *out = &m->ids[feature];
     int64_t **widened = &m->widened[2 * feature];
     size_t *capacities = &m->capacities[2 * feature];
@@ -84,16 +86,16 @@ static rk_status convert_feature(rk_tensor_ids *m, int32_t feature, int64_t n, c
     } else {
         out->ids_per_sample = f->ids->n_dims == 2 ? f->ids->shape[1] : 1;
     }
-    return convert_weights(f, out);
+    return check_and_view_weights(f, out);
 }
 
 rk_status rk_tensor_ids_from_tensors(rk_tensor_ids *m, int32_t n_features, int64_t n,
                                      const rk_id_tensors *features, const rk_ids **out) {
     RK_FAIL_IF(n < 0 || n == INT64_MAX || (n_features > 0 && !features), RK_INVALID_ARGUMENT,
                "ids are missing, or of a negative number of samples");
-    RK_TRY(allocate_lists(m, n_features));
+    RK_TRY(allocate_widened_arrays(m, n_features));
     for (int32_t f = 0; f < n_features; f++) {
-        rk_status status = convert_feature(m, f, n, &features[f]);
+        rk_status status = convert_tensors_of_feature(m, f, n, &features[f]);
         if (status != RK_OK) return rk_error_context(status, "feature %d", f);
     }
     *out = m->ids;
@@ -102,8 +104,8 @@ rk_status rk_tensor_ids_from_tensors(rk_tensor_ids *m, int32_t n_features, int64
 
 /* ---- Features that stand one behind the other in the same tensors. */
 
-static rk_status convert_keyed(rk_tensor_ids *m, int32_t n_features, int64_t n, int32_t n_keys,
-                               const rk_id_tensors *tensors, rk_ids *all) {
+static rk_status convert_keyed_tensors(rk_tensor_ids *m, int32_t n_features, int64_t n, int32_t n_keys,
+                                       const rk_id_tensors *tensors, rk_ids *all) {
     const rk_tensor *ids = tensors->ids, *offsets = tensors->offsets;
     int64_t **widened = &m->widened[2 * n_features];
     size_t *capacities = &m->capacities[2 * n_features];
@@ -115,7 +117,7 @@ static rk_status convert_keyed(rk_tensor_ids *m, int32_t n_features, int64_t n, 
     RK_TRY(check_shapes(tensors, n * n_keys));
     RK_TRY(widen_to_i64(ids, &widened[0], &capacities[0], &all->ids));
     RK_TRY(widen_to_i64(offsets, &widened[1], &capacities[1], &all->offsets));
-    return convert_weights(tensors, all);
+    return check_and_view_weights(tensors, all);
 }
 
 static rk_status check_key_offsets(const rk_ids *all, int64_t n, int64_t n_ids, int32_t key, int32_t n_keys) {
@@ -136,7 +138,7 @@ typedef struct keyed_job {
 
 /* What is known of offsets whose ends were checked: those that ascend lie between these. */
 typedef enum steps { UNEQUAL, EQUAL, DESCENDING } steps;
-static steps steps_of(const int64_t *offsets, int64_t n) {
+static steps compare_bag_sizes(const int64_t *offsets, int64_t n) {
     for (int64_t s = 0; s < n; s++)
         if (offsets[s + 1] < offsets[s]) return DESCENDING;
     for (int64_t s = 1; s < n; s++)
@@ -147,13 +149,13 @@ static steps steps_of(const int64_t *offsets, int64_t n) {
 enum { REFUSED = -1 }; /* ids_per_sample of a feature whose offsets descend */
 
 /* Bags of one size need no offsets. */
-static void slice_key(void *context, size_t f, int thread) {
+static void slice_ids_of_key(void *context, size_t f, int thread) {
     (void)thread;
     const keyed_job *j = context;
     int64_t first = j->keys[f] * j->n;
     const int64_t *offsets = j->all->offsets + first;
     rk_ids all = *j->all, *out = &j->memory->ids[f];
-    const steps found = steps_of(offsets, j->n);
+    const steps found = compare_bag_sizes(offsets, j->n);
     if (found == DESCENDING) {
         *out = (rk_ids){.ids_per_sample = REFUSED};
         return;
@@ -171,9 +173,9 @@ rk_status rk_tensor_ids_from_keyed(rk_tensor_ids *m, int32_t n_features, int64_t
                                    const rk_id_tensors *tensors, const int32_t *keys, const rk_ids **out) {
     RK_FAIL_IF(n < 0 || n == INT64_MAX || n_keys < 0 || !tensors || (n_features > 0 && !keys),
                RK_INVALID_ARGUMENT, "ids are missing, or of a negative number of samples or keys");
-    RK_TRY(allocate_lists(m, n_features));
+    RK_TRY(allocate_widened_arrays(m, n_features));
     rk_ids all = {0};
-    RK_TRY(convert_keyed(m, n_features, n, n_keys, tensors, &all));
+    RK_TRY(convert_keyed_tensors(m, n_features, n, n_keys, tensors, &all));
     for (int32_t f = 0; f < n_features; f++) {
         rk_status status = check_key_offsets(&all, n, tensors->ids->shape[0], keys[f], n_keys);
         if (status != RK_OK) return rk_error_context(status, "feature %d", f);
@@ -181,7 +183,7 @@ rk_status rk_tensor_ids_from_keyed(rk_tensor_ids *m, int32_t n_features, int64_t
                           sizeof **m->widened));
     }
     keyed_job job = {m, &all, keys, n};
-    rk_parallel_for_work((size_t)n_features, (uint64_t)n * (uint64_t)n_features, slice_key, &job);
+    rk_parallel_for_work((size_t)n_features, (uint64_t)n * (uint64_t)n_features, slice_ids_of_key, &job);
     for (int32_t f = 0; f < n_features; f++)
         RK_FAIL_IF(m->ids[f].ids_per_sample == REFUSED, RK_INVALID_ARGUMENT,
                    "feature %d: offsets: must not decrease", (int)f);

@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 /* Where the ids of a sample begin; of sample n: where all end. */
-static inline int64_t rk_ids_begin(const rk_ids *ids, int64_t sample) {
+static inline int64_t rk_ids_begin_of_sample(const rk_ids *ids, int64_t sample) {
     return ids->offsets ? ids->offsets[sample] : sample * ids->ids_per_sample;
 }
 
@@ -41,8 +41,8 @@ void rk_id_list_truncate(rk_id_list *list, int64_t n);
 /* Room for n more ids; they are written from ids[n_ids] on, and then samples end. */
 rk_status rk_id_list_reserve(rk_id_list *list, size_t n, bool weighted);
 /* The next n samples have k ids each, or offsets[i+1] - offsets[i] by offsets [n+1] that begin anywhere. */
-rk_status rk_id_list_end_uniform(rk_id_list *list, int64_t n, int64_t k);
-rk_status rk_id_list_end_ragged(rk_id_list *list, int64_t n, const int64_t *offsets);
+rk_status rk_id_list_end_uniform_samples(rk_id_list *list, int64_t n, int64_t k);
+rk_status rk_id_list_end_ragged_samples(rk_id_list *list, int64_t n, const int64_t *offsets);
 /* The next sample has the ids that were written since the one before it ended. */
 rk_status rk_id_list_end_sample(rk_id_list *list);
 

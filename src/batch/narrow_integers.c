@@ -1,6 +1,6 @@
 #include "batch/narrow_integers.h"
 
-int rk_narrow_width(const int64_t *values, int64_t n, int64_t base) {
+int rk_narrowest_integer_width(const int64_t *values, int64_t n, int64_t base) {
     uint64_t bits = 0;
     for (int64_t i = 0; i < n; i++) bits |= (uint64_t)values[i] - (uint64_t)base;
     return bits >> 32 ? 8 : bits >> 16 ? 4 : bits >> 8 ? 2 : 1;
@@ -8,7 +8,7 @@ int rk_narrow_width(const int64_t *values, int64_t n, int64_t base) {
 
 #define NARROW(type) \
     for (int64_t i = 0; i < n; i++) ((type *)to)[i] = (type)((uint64_t)values[i] - (uint64_t)base)
-void rk_narrow(void *to, int width, const int64_t *values, int64_t n, int64_t base) {
+void rk_narrow_integers(void *to, int width, const int64_t *values, int64_t n, int64_t base) {
     if (width == 1) NARROW(uint8_t);
     if (width == 2) NARROW(uint16_t);
     if (width == 4) NARROW(uint32_t);
@@ -18,7 +18,7 @@ void rk_narrow(void *to, int width, const int64_t *values, int64_t n, int64_t ba
 
 #define WIDEN(type) \
     for (int64_t i = 0; i < n; i++) to[i] = (int64_t)((const type *)from)[i]
-void rk_widen(int64_t *to, int width, const void *from, int64_t n) {
+void rk_widen_integers(int64_t *to, int width, const void *from, int64_t n) {
     if (width == 1) WIDEN(uint8_t);
     if (width == 2) WIDEN(uint16_t);
     if (width == 4) WIDEN(uint32_t);

@@ -6,14 +6,14 @@
 #include <stdint.h>
 
 /* Bytes that each of the n values less `base` fits in; 8 where one of them is negative. */
-int rk_narrow_width(const int64_t *values, int64_t n, int64_t base);
+int rk_narrowest_integer_width(const int64_t *values, int64_t n, int64_t base);
 static inline bool rk_integer_width_is_valid(int width) {
     return width == 1 || width == 2 || width == 4 || width == 8;
 }
 
 /* to [n * width bytes], aligned to width: values less base, which must fit. */
-void rk_narrow(void *to, int width, const int64_t *values, int64_t n, int64_t base);
-/* to [n]: what rk_narrow wrote with base 0. */
-void rk_widen(int64_t *to, int width, const void *from, int64_t n);
+void rk_narrow_integers(void *to, int width, const int64_t *values, int64_t n, int64_t base);
+/* to [n]: what rk_narrow_integers wrote with base 0. */
+void rk_widen_integers(int64_t *to, int width, const void *from, int64_t n);
 
 #endif

@@ -23,40 +23,42 @@ typedef struct feature_head {
 } feature_head;
 _Static_assert(sizeof(head) % 8 == 0 && sizeof(feature_head) % 8 == 0, "columns are 8-byte aligned");
 
-static char *extend_padded(rk_buffer *out, size_t n_bytes) {
+static char *extend_buffer_padded(rk_buffer *out, size_t n_bytes) {
     char *to = rk_buffer_extend(out, rk_round_up(n_bytes, 8));
     if (to && n_bytes % 8) memset(to + n_bytes, 0, rk_round_up(n_bytes, 8) - n_bytes);
     return to;
 }
 
-static void write_array(rk_buffer *out, const void *data, size_t n_bytes) {
-    char *to = extend_padded(out, n_bytes);
+static void append_array(rk_buffer *out, const void *data, size_t n_bytes) {
+    char *to = extend_buffer_padded(out, n_bytes);
     if (to && n_bytes) memcpy(to, data, n_bytes);
 }
 
-static void write_narrowed(rk_buffer *out, const int64_t *values, int64_t n, int64_t base, int width) {
-    void *to = extend_padded(out, (size_t)(n * width));
-    if (to) rk_narrow(to, width, values, n, base);
+static void append_narrowed_integers(rk_buffer *out, const int64_t *values, int64_t n, int64_t base,
+                                     int width) {
+    void *to = extend_buffer_padded(out, (size_t)(n * width));
+    if (to) rk_narrow_integers(to, width, values, n, base);
 }
 
 static void pack_feature(const rk_ids *ids, int64_t first, int64_t n, rk_buffer *out) {
-    int64_t begin = rk_ids_begin(ids, first), n_ids = rk_ids_begin(ids, first + n) - begin;
+    int64_t begin = rk_ids_begin_of_sample(ids, first),
+            n_ids = rk_ids_begin_of_sample(ids, first + n) - begin;
     const int64_t *offsets = ids->offsets ? ids->offsets + first : NULL,
                   *values = n_ids ? ids->ids + begin : NULL;
     feature_head h = {.n_ids = n_ids,
                       .ids_per_sample = ids->ids_per_sample,
-                      .id_bytes = (uint8_t)rk_narrow_width(values, n_ids, 0),
+                      .id_bytes = (uint8_t)rk_narrowest_integer_width(values, n_ids, 0),
                       .is_weighted = ids->weights != NULL};
-    if (offsets) h.offset_bytes = (uint8_t)rk_narrow_width(offsets, n + 1, begin);
-    write_array(out, &h, sizeof h);
-    if (offsets) write_narrowed(out, offsets, n + 1, begin, h.offset_bytes);
-    write_narrowed(out, values, n_ids, 0, h.id_bytes);
+    if (offsets) h.offset_bytes = (uint8_t)rk_narrowest_integer_width(offsets, n + 1, begin);
+    append_array(out, &h, sizeof h);
+    if (offsets) append_narrowed_integers(out, offsets, n + 1, begin, h.offset_bytes);
+    append_narrowed_integers(out, values, n_ids, 0, h.id_bytes);
     if (ids->weights)
-        write_array(out, n_ids ? ids->weights + begin : NULL, (size_t)n_ids * sizeof *ids->weights);
+        append_array(out, n_ids ? ids->weights + begin : NULL, (size_t)n_ids * sizeof *ids->weights);
 }
 
-static void write_floats(rk_buffer *out, const float *values, int64_t n, int64_t width) {
-    if (values) write_array(out, values, (size_t)(n * width) * sizeof *values);
+static void append_optional_floats(rk_buffer *out, const float *values, int64_t n, int64_t width) {
+    if (values) append_array(out, values, (size_t)(n * width) * sizeof *values);
 }
 
 void rk_batch_pack(const rk_batch *batch, int64_t first, int64_t n, int columns, rk_buffer *out) {
@@ -73,11 +75,11 @@ void rk_batch_pack(const rk_batch *batch, int64_t first, int64_t n, int columns,
               .has_labels = b.labels != NULL,
               .has_weights = b.sample_weights != NULL,
               .has_groups = b.groups != NULL};
-    write_array(out, &h, sizeof h);
-    write_floats(out, b.dense, n, b.n_dense);
-    write_floats(out, b.labels, n, b.n_tasks);
-    write_floats(out, b.sample_weights, n, 1);
-    if (b.groups) write_array(out, b.groups, (size_t)n * sizeof *b.groups);
+    append_array(out, &h, sizeof h);
+    append_optional_floats(out, b.dense, n, b.n_dense);
+    append_optional_floats(out, b.labels, n, b.n_tasks);
+    append_optional_floats(out, b.sample_weights, n, 1);
+    if (b.groups) append_array(out, b.groups, (size_t)n * sizeof *b.groups);
     for (int32_t f = 0; f < b.n_features; f++) pack_feature(&batch->features[f], first, n, out);
 }
 
@@ -102,26 +104,26 @@ static rk_status read_optional_array(cursor *c, bool present, int64_t n, size_t 
     return present ? read_array(c, n, bytes, out) : RK_OK;
 }
 
-static rk_status read_widened(cursor *c, int64_t n, uint8_t width, struct rk_unpacked_ids *memory,
-                              const int64_t **out) {
+static rk_status read_and_widen_integers(cursor *c, int64_t n, uint8_t width, struct rk_unpacked_ids *memory,
+                                         const int64_t **out) {
     const void *narrow;
     RK_FAIL_IF(!rk_integer_width_is_valid(width), RK_BAD_DATA, "a packed batch has numbers of %d bytes",
                width);
     RK_TRY(read_array(c, n, width, &narrow));
     RK_TRY(rk_reserve(&memory->values, &memory->capacity, (size_t)n + (n == 0), sizeof *memory->values));
-    rk_widen(memory->values, width, narrow, n);
+    rk_widen_integers(memory->values, width, narrow, n);
     *out = memory->values;
     return RK_OK;
 }
 
 /* A sample's ids follow those of the one before it, and all samples' are all. */
-static bool offsets_fit(const int64_t *offsets, int64_t n, int64_t n_ids) {
+static bool are_valid_offsets(const int64_t *offsets, int64_t n, int64_t n_ids) {
     bool ascending = offsets[0] == 0 && offsets[n] == n_ids;
     for (int64_t i = 0; i < n; i++) ascending &= offsets[i] <= offsets[i + 1];
     return ascending;
 }
 
-static bool counts_fit(int64_t ids_per_sample, int64_t n, int64_t n_ids) {
+static bool is_valid_uniform_count(int64_t ids_per_sample, int64_t n, int64_t n_ids) {
     return ids_per_sample ? n_ids % ids_per_sample == 0 && n_ids / ids_per_sample == n : n_ids == 0;
 }
 
@@ -129,11 +131,12 @@ static rk_status unpack_feature(cursor *c, int64_t n, struct rk_unpacked_ids *me
     const feature_head *h;
     *out = (rk_ids){0};
     RK_TRY(read_array(c, 1, sizeof *h, &h));
-    if (h->offset_bytes) RK_TRY(read_widened(c, n + 1, h->offset_bytes, &memory[0], &out->offsets));
-    bool fits =
-        out->offsets ? offsets_fit(out->offsets, n, h->n_ids) : counts_fit(h->ids_per_sample, n, h->n_ids);
+    if (h->offset_bytes)
+        RK_TRY(read_and_widen_integers(c, n + 1, h->offset_bytes, &memory[0], &out->offsets));
+    bool fits = out->offsets ? are_valid_offsets(out->offsets, n, h->n_ids)
+                             : is_valid_uniform_count(h->ids_per_sample, n, h->n_ids);
     RK_FAIL_IF(!fits || h->ids_per_sample < 0, RK_BAD_DATA, "a packed batch has other ids than samples");
-    RK_TRY(read_widened(c, h->n_ids, h->id_bytes, &memory[1], &out->ids));
+    RK_TRY(read_and_widen_integers(c, h->n_ids, h->id_bytes, &memory[1], &out->ids));
     out->ids_per_sample = h->ids_per_sample;
     return read_optional_array(c, h->is_weighted, h->n_ids, sizeof *out->weights, &out->weights);
 }

@@ -102,8 +102,8 @@ static void unpack(rk_sum_wire wire, const void *part, size_t total, size_t at, 
         rk_int8_decode(part, total, at, n, to);
 }
 
-static rk_status check_sizes(const rk_all_reduce *sum) {
-    const rk_message *received = rk_all_to_all_received(sum->all_to_all);
+static rk_status check_received_sizes(const rk_all_reduce *sum) {
+    const rk_message *received = rk_all_to_all_received_messages(sum->all_to_all);
     for (int32_t r = 0; r < sum->comm->size; r++) {
         if (r == sum->comm->rank) continue;
         size_t first, n;
@@ -119,8 +119,8 @@ static rk_status check_sizes(const rk_all_reduce *sum) {
 
 static rk_status begin_all_to_all(rk_all_reduce *sum, bool returning) {
     sum->returning = returning;
-    RK_TRY(rk_all_to_all_begin_at(sum->comm, (int)sum->channel, sum->sequence + returning, sum->send,
-                                  sum->others, sum->others, &sum->all_to_all));
+    RK_TRY(rk_all_to_all_begin_with_sequence(sum->comm, (int)sum->channel, sum->sequence + returning,
+                                             sum->send, sum->others, sum->others, &sum->all_to_all));
     atomic_store(&sum->all_to_all->awaited, sum->awaited);
     return RK_OK;
 }
@@ -133,7 +133,7 @@ static void finish_all_to_all(rk_all_reduce *sum) {
 static void add_parts_f32(rk_all_reduce *sum, size_t first, size_t n) {
     float *own = sum->values + first;
     for (int32_t r = 0; r < sum->comm->size; r++)
-        sum->parts[r] = r == sum->comm->rank ? own : rk_all_to_all_received(sum->all_to_all)[r].data;
+        sum->parts[r] = r == sum->comm->rank ? own : rk_all_to_all_received_messages(sum->all_to_all)[r].data;
     add_in_tree_order(sum->parts, sum->comm->size, n);
     if (n && sum->parts[0] != own) memcpy(own, sum->parts[0], n * sizeof *own);
 }
@@ -146,7 +146,7 @@ static void unpack_to_block(const rk_all_reduce *sum, int32_t r, size_t at, size
     size_t first, total;
     part_of_rank(sum, own, &first, &total);
     if (r != own)
-        unpack(wire, rk_all_to_all_received(sum->all_to_all)[r].data, total, at, n, to);
+        unpack(wire, rk_all_to_all_received_messages(sum->all_to_all)[r].data, total, at, n, to);
     else if (wire == RK_SUM_BF16)
         unpack(wire, message_of_part(sum, own).data, total, at, n, to);
     else
@@ -168,7 +168,7 @@ static void add_rounded_parts(rk_all_reduce *sum, size_t first, size_t n) {
     unpack(sum->rounding.wire, message_of_part(sum, own).data, n, 0, n, sum->values + first);
 }
 
-static rk_status add_parts(rk_all_reduce *sum) {
+static rk_status add_parts_of_ranks(rk_all_reduce *sum) {
     size_t first, n;
     part_of_rank(sum, sum->comm->rank, &first, &n);
     if (sum->rounding.wire == RK_SUM_F32)
@@ -184,9 +184,9 @@ static rk_status add_parts(rk_all_reduce *sum) {
     return begin_all_to_all(sum, true);
 }
 
-static void collect_sums(rk_all_reduce *sum) {
+static void copy_received_sums(rk_all_reduce *sum) {
     for (int32_t r = 0; r < sum->comm->size; r++) {
-        const rk_message *part = &rk_all_to_all_received(sum->all_to_all)[r];
+        const rk_message *part = &rk_all_to_all_received_messages(sum->all_to_all)[r];
         size_t first, n;
         part_of_rank(sum, r, &first, &n);
         if (part->n_bytes && sum->rounding.wire != RK_SUM_F32)
@@ -200,12 +200,12 @@ static void collect_sums(rk_all_reduce *sum) {
 
 static rk_status advance_all_reduce(rk_all_reduce *sum) {
     while (!sum->done && rk_all_to_all_is_done(sum->all_to_all)) {
-        rk_status status = check_sizes(sum);
-        if (status != RK_OK) return rk_comm_fail(sum->comm, status);
+        rk_status status = check_received_sizes(sum);
+        if (status != RK_OK) return rk_comm_record_failure(sum->comm, status);
         if (sum->returning)
-            collect_sums(sum);
+            copy_received_sums(sum);
         else
-            RK_TRY(add_parts(sum));
+            RK_TRY(add_parts_of_ranks(sum));
     }
     return RK_OK;
 }
@@ -248,7 +248,7 @@ static rk_status create_all_reduce(rk_comm *comm, rk_all_reduce **out) {
     return RK_OK;
 }
 
-static rk_status idle_or_new(rk_comm *comm, rk_all_reduce **out) {
+static rk_status reuse_or_create_all_reduce(rk_comm *comm, rk_all_reduce **out) {
     pthread_mutex_lock(&comm->sums_mutex);
     rk_all_reduce *sum = comm->idle_sums;
     if (sum) comm->idle_sums = sum->next;
@@ -265,7 +265,7 @@ void rk_all_reduces_release(rk_comm *comm) {
     }
 }
 
-static void append_to_running(rk_all_reduce *sum) {
+static void append_to_running_sums(rk_all_reduce *sum) {
     pthread_mutex_lock(&sum->comm->sums_mutex);
     rk_all_reduce **at = &sum->comm->sums;
     while (*at) at = &(*at)->next;
@@ -303,7 +303,7 @@ static rk_status pack_parts(rk_all_reduce *sum) {
 
 static rk_status send_parts(rk_all_reduce *sum) {
     rk_status status = sum->rounding.wire == RK_SUM_F32 ? RK_OK : pack_parts(sum);
-    if (status != RK_OK) return rk_comm_fail(sum->comm, status);
+    if (status != RK_OK) return rk_comm_record_failure(sum->comm, status);
     for (int32_t r = 0; r < sum->comm->size; r++) sum->send[r] = message_of_part(sum, r);
     return begin_all_to_all(sum, false);
 }
@@ -323,8 +323,8 @@ rk_status rk_all_reduce_begin_rounded(rk_comm *comm, rk_channel channel, const r
     RK_FAIL_IF(n && !values, RK_INVALID_ARGUMENT, "all_reduce: no values");
     rk_all_reduce *sum;
     uint32_t sequence = atomic_fetch_add(&comm->begun[channel], 2);
-    rk_status status = idle_or_new(comm, &sum);
-    if (status != RK_OK) return rk_comm_fail(comm, status);
+    rk_status status = reuse_or_create_all_reduce(comm, &sum);
+    if (status != RK_OK) return rk_comm_record_failure(comm, status);
     sum->channel = channel;
     sum->sequence = sequence;
     sum->values = values;
@@ -337,7 +337,7 @@ rk_status rk_all_reduce_begin_rounded(rk_comm *comm, rk_channel channel, const r
     atomic_store(&sum->done, n == 0 || comm->size == 1);
     if (!sum->done) {
         status = send_parts(sum);
-        if (status == RK_OK) append_to_running(sum);
+        if (status == RK_OK) append_to_running_sums(sum);
     }
     if (status != RK_OK) {
         rk_all_reduce_free(sum);
@@ -353,20 +353,20 @@ rk_status rk_all_reduce_begin(rk_comm *comm, rk_channel channel, float *values, 
 }
 
 static rk_status test_all_reduce(rk_all_reduce *sum, bool *done) {
-    RK_TRY(rk_comm_failed(sum->comm));
+    RK_TRY(rk_comm_check_failure(sum->comm));
     RK_TRY(rk_all_reduces_advance(sum->comm, true));
     *done = sum->done;
     return RK_OK;
 }
 
-static rk_status late_error(rk_all_reduce *sum) {
+static rk_status check_all_reduce_timeout(rk_all_reduce *sum) {
     pthread_mutex_lock(&sum->comm->sums_mutex);
     rk_status status = sum->done ? RK_OK : rk_all_to_all_check_timeout(sum->all_to_all);
     pthread_mutex_unlock(&sum->comm->sums_mutex);
     return status;
 }
 
-static void await_all_reduce(rk_all_reduce *sum) {
+static void mark_all_reduce_awaited(rk_all_reduce *sum) {
     pthread_mutex_lock(&sum->comm->sums_mutex);
     sum->awaited = true;
     if (sum->all_to_all) atomic_store(&sum->all_to_all->awaited, true);
@@ -375,13 +375,13 @@ static void await_all_reduce(rk_all_reduce *sum) {
 
 rk_status rk_all_reduce_wait(rk_all_reduce *sum) {
     double deadline = rk_clock_seconds() + sum->comm->timeout_s;
-    await_all_reduce(sum);
+    mark_all_reduce_awaited(sum);
     for (unsigned n_pauses = 0;;) {
         bool done;
         RK_TRY(test_all_reduce(sum, &done));
         if (done) return RK_OK;
-        if (rk_clock_seconds() > deadline) RK_TRY(late_error(sum));
-        rk_comm_pause(&n_pauses);
+        if (rk_clock_seconds() > deadline) RK_TRY(check_all_reduce_timeout(sum));
+        rk_comm_spin_or_sleep(&n_pauses);
     }
 }
 

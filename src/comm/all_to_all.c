@@ -42,7 +42,7 @@ static rk_status create_all_to_all(rk_comm *comm, rk_all_to_all **out) {
     return status;
 }
 
-static rk_status idle_or_new(rk_comm *comm, rk_all_to_all **out) {
+static rk_status reuse_or_create_all_to_all(rk_comm *comm, rk_all_to_all **out) {
     pthread_mutex_lock(&comm->shared->mutex);
     rk_all_to_all *e = comm->idle;
     if (e) comm->idle = e->next;
@@ -53,7 +53,7 @@ static rk_status idle_or_new(rk_comm *comm, rk_all_to_all **out) {
 }
 
 /* Back among the idle, its buffers to the pool. The mutex is held. */
-static void return_to_idle(rk_all_to_all *e) {
+static void return_to_idle_list(rk_all_to_all *e) {
     for (int32_t r = 0; r < e->comm->size; r++) {
         rk_message_pool_return(&e->comm->shared->pool, e->received[r].data);
         e->received[r] = (rk_message){0};
@@ -63,13 +63,14 @@ static void return_to_idle(rk_all_to_all *e) {
     e->comm->idle = e;
 }
 
-rk_status rk_all_to_all_begin_at(rk_comm *comm, int channel, uint32_t sequence, const rk_message *send,
-                                 const bool *to, const bool *from, rk_all_to_all **out) {
-    RK_TRY(rk_comm_failed(comm));
+rk_status rk_all_to_all_begin_with_sequence(rk_comm *comm, int channel, uint32_t sequence,
+                                            const rk_message *send, const bool *to, const bool *from,
+                                            rk_all_to_all **out) {
+    RK_TRY(rk_comm_check_failure(comm));
     rk_all_to_all *e;
-    rk_status status = idle_or_new(comm, &e);
+    rk_status status = reuse_or_create_all_to_all(comm, &e);
     if (status != RK_OK)
-        return rk_comm_fail(comm, status); /* the others will wait for this rank's part in vain */
+        return rk_comm_record_failure(comm, status); /* the others will wait for this rank's part in vain */
     e->channel = channel;
     e->sequence = sequence;
     e->late_since = e->asked_last = 0;
@@ -81,7 +82,7 @@ rk_status rk_all_to_all_begin_at(rk_comm *comm, int channel, uint32_t sequence, 
     }
     status = comm->ops->begin(e, send, to, from);
     if (status != RK_OK) {
-        rk_comm_fail(comm, status);
+        rk_comm_record_failure(comm, status);
         rk_all_to_all_free(e);
         return status;
     }
@@ -96,8 +97,8 @@ rk_status rk_all_to_all_begin(rk_comm *comm, rk_channel channel, const rk_messag
         RK_FAIL_IF(send[r].n_bytes && !send[r].data, RK_INVALID_ARGUMENT,
                    "all_to_all '%s': no data for rank %d", rk_channel_name(channel), (int)r);
     }
-    return rk_all_to_all_begin_at(comm, channel, atomic_fetch_add(&comm->begun[channel], 1), send, to, from,
-                                  out);
+    return rk_all_to_all_begin_with_sequence(comm, channel, atomic_fetch_add(&comm->begun[channel], 1), send,
+                                             to, from, out);
 }
 
 rk_status rk_all_to_all_deliver_to_self(rk_all_to_all *e, const rk_message *send) {
@@ -119,7 +120,7 @@ rk_status rk_all_to_all_deliver_to_self(rk_all_to_all *e, const rk_message *send
     return RK_OK;
 }
 
-void rk_comm_pause(unsigned *n_pauses) {
+void rk_comm_spin_or_sleep(unsigned *n_pauses) {
     enum { N_SPINS = 50, LEAST_NS = 20000, MOST_NS = 100000 };
     unsigned n = (*n_pauses)++;
     if (n < N_SPINS) {
@@ -175,7 +176,7 @@ rk_status rk_all_to_all_check_timeout(rk_all_to_all *all_to_all) {
     rk_status status = all_to_all->done ? RK_OK : comm->ops->find_lost(all_to_all, &well);
     if (well) status = lost_ranks_error(all_to_all, well);
     pthread_mutex_unlock(&comm->shared->mutex);
-    return status == RK_OK ? RK_OK : rk_comm_fail(comm, status);
+    return status == RK_OK ? RK_OK : rk_comm_record_failure(comm, status);
 }
 
 bool rk_all_to_all_is_done(rk_all_to_all *all_to_all) {
@@ -185,7 +186,7 @@ bool rk_all_to_all_is_done(rk_all_to_all *all_to_all) {
     return done;
 }
 
-const rk_message *rk_all_to_all_received(const rk_all_to_all *all_to_all) {
+const rk_message *rk_all_to_all_received_messages(const rk_all_to_all *all_to_all) {
     return all_to_all->received;
 }
 
@@ -218,7 +219,7 @@ void rk_all_to_all_free(rk_all_to_all *all_to_all) {
     if (!all_to_all) return;
     pthread_mutex_lock(&all_to_all->comm->shared->mutex);
     if (!all_to_all->done) all_to_all->comm->ops->abandon(all_to_all);
-    return_to_idle(all_to_all);
+    return_to_idle_list(all_to_all);
     pthread_mutex_unlock(&all_to_all->comm->shared->mutex);
 }
 
@@ -236,6 +237,6 @@ rk_status rk_all_to_all_wait(rk_all_to_all *all_to_all) {
         RK_TRY(rk_all_to_all_test(all_to_all, &done));
         if (done) return RK_OK;
         if (rk_clock_seconds() > deadline) RK_TRY(rk_all_to_all_check_timeout(all_to_all));
-        rk_comm_pause(&n_pauses);
+        rk_comm_spin_or_sleep(&n_pauses);
     }
 }

@@ -18,7 +18,7 @@ static const char *find_launcher(void) {
     return NULL;
 }
 
-rk_status rk_comm_timeout(const rk_comm_options *options, double *out) {
+rk_status rk_comm_resolve_timeout(const rk_comm_options *options, double *out) {
     rk_comm_options o = RK_COMM_OPTIONS_INIT;
     RK_TRY(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_comm_options, timeout_s),
                               "rk_comm_options"));
@@ -30,7 +30,7 @@ rk_status rk_comm_timeout(const rk_comm_options *options, double *out) {
 
 rk_status rk_comm_world(const rk_comm_options *options, rk_comm **out) {
     double timeout_s;
-    RK_TRY(rk_comm_timeout(options, &timeout_s));
+    RK_TRY(rk_comm_resolve_timeout(options, &timeout_s));
     if (find_launcher()) return rk_comm_mpi(timeout_s, out);
     const char *n_tasks = getenv("SLURM_STEP_NUM_TASKS");
     if (n_tasks && atoi(n_tasks) > 1) {
@@ -66,7 +66,7 @@ rk_status rk_comm_all_gather(rk_comm *comm, rk_channel channel, const void *data
     RK_FAIL_IF(n_bytes && !data, RK_INVALID_ARGUMENT, "all_gather: no data");
     RK_AUTOFREE rk_message *send = NULL;
     rk_status status = rk_alloc((size_t)comm->size, sizeof *send, &send);
-    if (status != RK_OK) return rk_comm_fail(comm, status);
+    if (status != RK_OK) return rk_comm_record_failure(comm, status);
     for (int32_t r = 0; r < comm->size; r++) send[r] = (rk_message){(void *)(size_t)data, n_bytes};
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_all_to_all_begin(comm, channel, send, NULL, NULL, &all_to_all));
@@ -113,7 +113,7 @@ static size_t fill_rank_status(rk_status status, rank_status *out) {
     return offsetof(rank_status, reason) + n;
 }
 
-static rk_status first_failed_rank(const rk_all_to_all *all_to_all) {
+static rk_status error_of_first_failed_rank(const rk_all_to_all *all_to_all) {
     const rk_comm *comm = all_to_all->comm;
     for (int32_t r = 0; r < comm->size; r++) {
         const rank_status *v;
@@ -137,7 +137,7 @@ rk_status rk_comm_agree_on_status(rk_comm *comm, rk_status status) {
         return status == RK_OK
                    ? passed
                    : rk_error(status, "%.*s", (int)(n_bytes - offsetof(rank_status, reason)), own.reason);
-    return first_failed_rank(all_to_all);
+    return error_of_first_failed_rank(all_to_all);
 }
 
 rk_status rk_comm_all_equal(rk_comm *comm, const void *data, size_t n_bytes, bool *same) {
@@ -145,7 +145,7 @@ rk_status rk_comm_all_equal(rk_comm *comm, const void *data, size_t n_bytes, boo
     RK_TRY(rk_comm_all_gather(comm, RK_CHANNEL_SUMS, data, n_bytes, &all_to_all));
     *same = true;
     for (int32_t r = 0; r < comm->size; r++) {
-        const rk_message *theirs = &rk_all_to_all_received(all_to_all)[r];
+        const rk_message *theirs = &rk_all_to_all_received_messages(all_to_all)[r];
         *same = *same && theirs->n_bytes == n_bytes && (!n_bytes || memcmp(theirs->data, data, n_bytes) == 0);
     }
     rk_all_to_all_free(all_to_all);
@@ -158,7 +158,7 @@ rk_status rk_comm_broadcast_text(rk_comm *comm, char **text) {
     bool tells = comm->rank == 0 && *text;
     RK_TRY(rk_comm_all_gather(comm, RK_CHANNEL_SUMS, tells ? *text : "", tells ? strlen(*text) + 1 : 0,
                               &all_to_all));
-    const rk_message *first = &rk_all_to_all_received(all_to_all)[0];
+    const rk_message *first = &rk_all_to_all_received_messages(all_to_all)[0];
     char *copy = NULL;
     if (first->n_bytes) RK_TRY(rk_strndup(first->data, first->n_bytes - 1, &copy));
     rk_free(*text);
@@ -187,7 +187,7 @@ rk_status rk_comm_create_group_of_first(rk_comm *comm, int32_t n, rk_comm **out)
     return rk_comm_create_group(comm, members, n, out);
 }
 
-void rk_comm_describe_group(rk_comm *made, const rk_comm *of, const int32_t *members) {
+void rk_comm_set_group_description(rk_comm *made, const rk_comm *of, const int32_t *members) {
     for (int32_t i = 0; i < made->size; i++) made->peers[i] = of->peers[members[i]];
     snprintf(made->description, sizeof made->description, "%.90s, member %d of %d", of->description,
              (int)made->rank, (int)made->size);

@@ -48,7 +48,7 @@ rk_status rk_all_to_all_test(rk_all_to_all *all_to_all, bool *done);
 rk_status rk_all_to_all_wait(rk_all_to_all *all_to_all);
 /* [size], once done; 64-byte aligned, the all_to_all's own until it is freed. Empty from ranks that do not
  * send. */
-const rk_message *rk_all_to_all_received(const rk_all_to_all *all_to_all);
+const rk_message *rk_all_to_all_received_messages(const rk_all_to_all *all_to_all);
 /* What that rank sent, where both sides know its size; RK_INTERNAL names the rank that sent another. `out` is
  * a pointer to the pointer, of any kind. */
 rk_status rk_all_to_all_get_message(const rk_all_to_all *all_to_all, int32_t rank, size_t n_bytes, void *out);
@@ -188,17 +188,18 @@ rk_status rk_comm_create(size_t bytes, const rk_comm_ops *ops, rk_comm_shared *s
                          int32_t size, double timeout_s, void *out);
 void rk_comm_release(rk_comm *comm);
 /* Of a new communicator of members of another: who they are, and its description. */
-void rk_comm_describe_group(rk_comm *made, const rk_comm *of, const int32_t *members);
+void rk_comm_set_group_description(rk_comm *made, const rk_comm *of, const int32_t *members);
 rk_status rk_comm_shared_create(rk_comm_shared **out);
 void rk_comm_shared_free(rk_comm_shared *shared);
 
 /* Keep this thread's last error as the end of the communicator; returns `status`. */
-rk_status rk_comm_fail(rk_comm *comm, rk_status status);
-rk_status rk_comm_failed(rk_comm *comm); /* RK_OK, or that error as this thread's */
+rk_status rk_comm_record_failure(rk_comm *comm, rk_status status);
+rk_status rk_comm_check_failure(rk_comm *comm); /* RK_OK, or that error as this thread's */
 
 /* An all_to_all of a sequence number that its caller keeps. */
-rk_status rk_all_to_all_begin_at(rk_comm *comm, int channel, uint32_t sequence, const rk_message *send,
-                                 const bool *to, const bool *from, rk_all_to_all **out);
+rk_status rk_all_to_all_begin_with_sequence(rk_comm *comm, int channel, uint32_t sequence,
+                                            const rk_message *send, const bool *to, const bool *from,
+                                            rk_all_to_all **out);
 void rk_all_to_all_release(rk_all_to_all *all_to_all); /* its memory, once idle */
 /* Over its time limit, again and again: RK_OK while others are asked whom they wait for; RK_PEER_LOST names
  * who is lost, and is the end of the communicator. */
@@ -213,9 +214,9 @@ rk_status rk_comm_agree_on_context(rk_comm *comm, const int32_t *members, int32_
 /* Before the end: until all ranks have come here. */
 rk_status rk_comm_final_barrier(rk_comm *comm);
 /* A timeout_s of the caller's, or the default. */
-rk_status rk_comm_timeout(const rk_comm_options *options, double *out);
+rk_status rk_comm_resolve_timeout(const rk_comm_options *options, double *out);
 /* Between two looks: spins at first, then sleeps. */
-void rk_comm_pause(unsigned *n_pauses);
+void rk_comm_spin_or_sleep(unsigned *n_pauses);
 /* By the last look at messages. */
 bool rk_all_to_all_is_done(rk_all_to_all *all_to_all);
 /* Move all sums of a communicator on, by the last look at messages or by one more: all need but one, and a

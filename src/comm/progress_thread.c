@@ -3,7 +3,7 @@
 #include "base/thread/trace.h"
 
 /* Until there is a sum to move on; false: it is to stop. */
-static bool await_sums(rk_progress_thread *a, uint64_t *begin, unsigned *n_pauses) {
+static bool wait_for_running_sums(rk_progress_thread *a, uint64_t *begin, unsigned *n_pauses) {
     rk_comm *comm = a->comm;
     pthread_mutex_lock(&comm->sums_mutex);
     if (!comm->sums && *begin) {
@@ -20,19 +20,19 @@ static bool await_sums(rk_progress_thread *a, uint64_t *begin, unsigned *n_pause
     return goes_on;
 }
 
-static void *make_progress(void *context) {
+static void *run_progress_thread(void *context) {
     rk_progress_thread *a = context;
     uint64_t begin = 0;
     unsigned n_pauses = 0;
     rk_trace_name_thread("sums");
-    while (await_sums(a, &begin, &n_pauses) && rk_all_reduces_advance(a->comm, true) == RK_OK)
-        rk_comm_pause(&n_pauses);
+    while (wait_for_running_sums(a, &begin, &n_pauses) && rk_all_reduces_advance(a->comm, true) == RK_OK)
+        rk_comm_spin_or_sleep(&n_pauses);
     return NULL;
 }
 
 rk_status rk_progress_thread_init(rk_progress_thread *a, rk_comm *comm) {
     *a = (rk_progress_thread){.comm = comm};
-    RK_FAIL_IF(pthread_create(&a->thread, NULL, make_progress, a) != 0, RK_NO_MEMORY,
+    RK_FAIL_IF(pthread_create(&a->thread, NULL, run_progress_thread, a) != 0, RK_NO_MEMORY,
                "could not start a thread");
     a->runs = true;
     return RK_OK;

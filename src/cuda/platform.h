@@ -35,7 +35,7 @@ cudaStream_t rk_stream_native(rk_stream *stream);
 /* Keeps a launch's failure, if it had one, as the device's. */
 void rk_stream_check_launch(rk_stream *stream, const char *kernel);
 
-static inline bool rk_has_blocks(dim3 blocks) {
+static inline bool rk_grid_has_blocks(dim3 blocks) {
     return blocks.x && blocks.y && blocks.z;
 }
 
@@ -46,7 +46,7 @@ static inline bool rk_has_blocks(dim3 blocks) {
 #ifdef __CUDACC__
 #define RK_LAUNCH(kernel, blocks, threads, shared_bytes, stream, ...)                           \
     do {                                                                                        \
-        if (!rk_has_blocks(blocks)) break;                                                      \
+        if (!rk_grid_has_blocks(blocks)) break;                                                 \
         kernel<<<(blocks), (threads), (shared_bytes), rk_stream_native(stream)>>>(__VA_ARGS__); \
         rk_stream_check_launch((stream), #kernel);                                              \
     } while (0)
@@ -57,15 +57,15 @@ static inline bool rk_has_blocks(dim3 blocks) {
 #else
 #define RK_LAUNCH(kernel, blocks, threads, shared_bytes, stream, ...)                                      \
     do {                                                                                                   \
-        if (!rk_has_blocks(blocks)) break;                                                                 \
+        if (!rk_grid_has_blocks(blocks)) break;                                                            \
         rk_emulator_launch(#kernel, (blocks), (threads), (shared_bytes), rk_stream_native(stream), kernel, \
                            __VA_ARGS__);                                                                   \
         rk_stream_check_launch((stream), #kernel);                                                         \
     } while (0)
 #define RK_SHARED(type, name, count)                        \
     static rk_emulator_shared rk_shared_##name = {0, NULL}; \
-    type(&name)[count] = *(type(*)[count])rk_emulator_share(&rk_shared_##name, sizeof(type[count]))
-#define RK_SHARED_DYNAMIC(type, name) type *name = (type *)rk_emulator_shared_dynamic()
+    type(&name)[count] = *(type(*)[count])rk_emulator_shared_array(&rk_shared_##name, sizeof(type[count]))
+#define RK_SHARED_DYNAMIC(type, name) type *name = (type *)rk_emulator_dynamic_shared_memory()
 #endif
 
 #endif

@@ -20,29 +20,29 @@ static rk_column_type narrowest_type(unsigned types) {
                                          : RK_COLUMN_TEXT;
 }
 
-static bool name_equals(const char *name, const char *column) {
+static bool is_column_name(const char *name, const char *column) {
     return name && strcmp(name, column) == 0;
 }
 
 /* Whether the run file makes a number of the column and nothing else, so that its spelling says nothing. A
  * boundary or a threshold may stand between a number and what f32 makes of it. */
 static bool is_dense_only(const rk_data_section *s, const char *column) {
-    bool number = name_equals(s->sample_weight, column);
-    if (name_equals(s->group, column)) return false;
+    bool number = is_column_name(s->sample_weight, column);
+    if (is_column_name(s->group, column)) return false;
     for (int64_t i = 0; i < s->n_joins; i++)
-        if (name_equals(s->joins[i].key, column)) return false;
+        if (is_column_name(s->joins[i].key, column)) return false;
     for (int64_t i = 0; i < s->n_labels; i++) {
         const rk_label_section *label = &s->labels[i];
-        if (!name_equals(rk_label_column(label), column)) continue;
+        if (!is_column_name(rk_label_column(label), column)) continue;
         if (label->n_positive || !isnan(label->threshold)) return false;
         number = true;
     }
     for (int64_t i = 0; i < s->n_features; i++) {
         const rk_data_feature *f = &s->features[i];
         bool is_its = f->match ? fnmatch(f->match, column, 0) == 0
-                               : !f->n_cross && name_equals(rk_feature_column(f), column);
+                               : !f->n_cross && is_column_name(rk_feature_column(f), column);
         if (is_its && !f->dense) return false;
-        number |= is_its || name_equals(f->weights, column);
+        number |= is_its || is_column_name(f->weights, column);
     }
     return number;
 }
@@ -58,8 +58,8 @@ static bool is_type_undecided(const rk_column *column, bool is_text) {
     return is_text || column->type == RK_COLUMN_F64;
 }
 
-static rk_status describe_columns(const rk_data_section *section, bool is_text, const rk_columns *columns,
-                                  found_column **out) {
+static rk_status init_found_columns(const rk_data_section *section, bool is_text, const rk_columns *columns,
+                                    found_column **out) {
     RK_TRY(rk_alloc((size_t)columns->n_columns, sizeof **out, out));
     for (int32_t c = 0; c < columns->n_columns; c++) {
         const rk_column *column = &columns->columns[c];
@@ -69,28 +69,28 @@ static rk_status describe_columns(const rk_data_section *section, bool is_text, 
     return RK_OK;
 }
 
-static void widen_types(const rk_column *column, found_column *held) {
+static void exclude_lossy_types(const rk_column *column, found_column *held) {
     char scratch[RK_VALUE_BYTES];
     for (int64_t v = 0; v < column->n_values && narrowest_type(held->types) != RK_COLUMN_TEXT; v++)
-        held->types &= rk_lossless_types_of(rk_value_as_text(column, v, scratch), held->is_number);
+        held->types &= rk_find_lossless_types(rk_value_as_text(column, v, scratch), held->is_number);
 }
 
 /* The types that columns turn out to have, found by a pass where any of them is open; *out stays NULL if
  * there are no rows. */
-static rk_status find_types(const rk_source_options *options, bool is_text, rk_column_type **out) {
+static rk_status find_column_types(const rk_source_options *options, bool is_text, rk_column_type **out) {
     RK_AUTO(rk_source_auto_free) rk_source *source = NULL;
     RK_AUTOFREE found_column *held = NULL;
     int32_t n_columns = 0;
     RK_TRY(rk_source_open(options, &source));
     for (const rk_chunk *chunk;;) {
-        RK_TRY(rk_source_read(source, &chunk));
+        RK_TRY(rk_source_read_chunk(source, &chunk));
         if (chunk->columns.n_rows == 0) break;
         n_columns = chunk->columns.n_columns;
-        if (!held) RK_TRY(describe_columns(options->section, is_text, &chunk->columns, &held));
+        if (!held) RK_TRY(init_found_columns(options->section, is_text, &chunk->columns, &held));
         bool any = false;
         for (int32_t c = 0; c < n_columns; c++) {
             any |= held[c].is_open;
-            if (held[c].is_open) widen_types(&chunk->columns.columns[c], &held[c]);
+            if (held[c].is_open) exclude_lossy_types(&chunk->columns.columns[c], &held[c]);
         }
         if (!any) break;
     }
@@ -106,9 +106,9 @@ static rk_status copy_rows(rk_source *source, rk_file_output *output, const rk_c
     const rk_chunk *chunk;
     *n_rows = 0;
     for (int64_t shown = 0;;) {
-        RK_TRY(rk_source_read(source, &chunk));
+        RK_TRY(rk_source_read_chunk(source, &chunk));
         bool at_end = chunk->columns.n_rows == 0;
-        if (!at_end) RK_TRY(rk_file_output_add(output, &chunk->columns));
+        if (!at_end) RK_TRY(rk_file_output_add_rows(output, &chunk->columns));
         *n_rows += chunk->columns.n_rows;
         bool show = o->on_progress && (*n_rows >= shown + PROGRESS_ROWS || (at_end && *n_rows > shown));
         RK_FAIL_IF(show && o->on_progress(o->user, *n_rows, rk_source_progress(source)), RK_INTERRUPTED,
@@ -161,7 +161,7 @@ rk_status rk_data_convert(const char *input, const char *output, const rk_conver
                      "'%s' is a pipe or a device; text is read twice, first to find the columns' types",
                      input),
             "write it to a file first");
-    if ((is_text || from == RK_DATA_PARQUET) && typed) RK_TRY(find_types(&options, is_text, &types));
+    if ((is_text || from == RK_DATA_PARQUET) && typed) RK_TRY(find_column_types(&options, is_text, &types));
     RK_TRY(rk_source_open(&options, &source));
     RK_TRY(rk_file_output_open(output, to, types, o->compression_level, &out));
     rk_status status = copy_rows(source, out, o, &n);

@@ -181,7 +181,7 @@ static const rk_field data_fields[] = {
 };
 const rk_schema rk_data_schema_table = RK_SECTION_SCHEMA("data", rk_data_section, data_fields, NULL);
 
-static rk_status error_at(const rk_yaml *yaml, int line, const char *name, const char *message) {
+static rk_status config_error_at_line(const rk_yaml *yaml, int line, const char *name, const char *message) {
     return rk_error(RK_CONFIG, "%s: '%s': %s", rk_yaml_location_of(yaml, line).text, name, message);
 }
 
@@ -192,15 +192,16 @@ static const char *name_or_pattern(const rk_data_feature *f) {
 /* A feature has a name; a pattern has nothing that is one column's own. */
 static rk_status check_feature_name(const rk_data_feature *f, const rk_yaml *yaml) {
     if (!f->name && !f->match)
-        return error_at(yaml, f->line, "features",
-                        "a feature needs a 'name', or 'match' for a pattern of columns");
+        return config_error_at_line(yaml, f->line, "features",
+                                    "a feature needs a 'name', or 'match' for a pattern of columns");
     if (!f->match) return RK_OK;
     if (f->name)
         return rk_error_hint(
-            error_at(yaml, f->line, f->name, "a feature has a 'name' or a 'match', not both"),
+            config_error_at_line(yaml, f->line, f->name, "a feature has a 'name' or a 'match', not both"),
             "a feature of a pattern has its column's name");
     if (f->column || f->n_cross)
-        return error_at(yaml, f->line, f->match, "column and cross belong to features with a name");
+        return config_error_at_line(yaml, f->line, f->match,
+                                    "column and cross belong to features with a name");
     return RK_OK;
 }
 
@@ -209,29 +210,31 @@ static rk_status check_feature_kind(const rk_data_feature *f, const rk_yaml *yam
     int kinds = (f->hash > 0 && f->n_cross == 0) + (f->identity > 0) + f->key + (f->vocabulary.line != 0) +
                 (f->n_bucketize > 0) + (f->quantiles > 0) + (f->n_cross > 0) + f->dense;
     if (kinds != 1) {
-        rk_status status = error_at(yaml, f->line, name_or_pattern(f),
-                                    kinds ? "a feature has one kind, not several" : "a feature needs a kind");
+        rk_status status =
+            config_error_at_line(yaml, f->line, name_or_pattern(f),
+                                 kinds ? "a feature has one kind, not several" : "a feature needs a kind");
         return rk_error_hint(
             status,
             "give one of hash, identity, vocabulary, key, bucketize, quantiles, cross (with hash), dense");
     }
     if (f->n_cross && f->hash == 0)
         return rk_error_hint(
-            error_at(yaml, f->line, name_or_pattern(f), "a cross needs its number of buckets"),
+            config_error_at_line(yaml, f->line, name_or_pattern(f), "a cross needs its number of buckets"),
             "add hash: N");
     if (f->n_cross == 1)
-        return error_at(yaml, f->line, name_or_pattern(f), "a cross needs two features or more");
+        return config_error_at_line(yaml, f->line, name_or_pattern(f), "a cross needs two features or more");
     if (!f->dense && (f->log1p || f->normalize || f->width != 1))
-        return error_at(yaml, f->line, name_or_pattern(f),
-                        "log1p, normalize and width belong to dense features");
+        return config_error_at_line(yaml, f->line, name_or_pattern(f),
+                                    "log1p, normalize and width belong to dense features");
     if (f->dense && (f->weights || f->max_length))
-        return error_at(yaml, f->line, name_or_pattern(f),
-                        "weights and max_length belong to categorical features");
+        return config_error_at_line(yaml, f->line, name_or_pattern(f),
+                                    "weights and max_length belong to categorical features");
     if (f->separator && strlen(f->separator) != 1)
-        return error_at(yaml, f->line, name_or_pattern(f), "a separator is one byte");
+        return config_error_at_line(yaml, f->line, name_or_pattern(f), "a separator is one byte");
     for (int64_t i = 1; i < f->n_bucketize; i++)
         if (f->bucketize[i] <= f->bucketize[i - 1])
-            return error_at(yaml, f->line, name_or_pattern(f), "bucketize's boundaries must ascend");
+            return config_error_at_line(yaml, f->line, name_or_pattern(f),
+                                        "bucketize's boundaries must ascend");
     return RK_OK;
 }
 
@@ -240,33 +243,39 @@ static rk_status check_feature_parts(const rk_data_feature *f, const rk_yaml *ya
     const char *name = name_or_pattern(f);
     int32_t n = rk_feature_n_parts(f);
     if (f->hash_functions && !f->hash)
-        return rk_error_hint(error_at(yaml, f->line, name, "hash_functions belong to features with a hash"),
-                             "add hash: N, the number of rows that they share");
+        return rk_error_hint(
+            config_error_at_line(yaml, f->line, name, "hash_functions belong to features with a hash"),
+            "add hash: N, the number of rows that they share");
     if (f->quotient_remainder == 1)
-        return error_at(yaml, f->line, name, "quotient_remainder must be 2 or more: what ids are divided by");
+        return config_error_at_line(yaml, f->line, name,
+                                    "quotient_remainder must be 2 or more: what ids are divided by");
     if (f->quotient_remainder && (f->dense || f->key))
         return rk_error_hint(
-            error_at(yaml, f->line, name, "quotient_remainder needs a categorical feature with a last id"),
+            config_error_at_line(yaml, f->line, name,
+                                 "quotient_remainder needs a categorical feature with a last id"),
             "use hash, identity or vocabulary");
     if (f->quotient_remainder && f->hash_functions)
-        return error_at(yaml, f->line, name, "a feature has hash_functions or quotient_remainder, not both");
+        return config_error_at_line(yaml, f->line, name,
+                                    "a feature has hash_functions or quotient_remainder, not both");
     if (f->compose == RK_COMPOSE_POOL) return RK_OK;
     if (n < 2)
-        return rk_error_hint(error_at(yaml, f->line, name, "compose is for features of several rows a value"),
-                             "add quotient_remainder, or hash_functions of 2 or more");
+        return rk_error_hint(
+            config_error_at_line(yaml, f->line, name, "compose is for features of several rows a value"),
+            "add quotient_remainder, or hash_functions of 2 or more");
     if (f->weights || f->separator || f->max_length || f->n_cross)
-        return rk_error_hint(error_at(yaml, f->line, name,
-                                      "multiply and concat need a feature of one value a sample, without "
-                                      "weights, separator, max_length and cross"),
-                             "use compose: pool");
+        return rk_error_hint(
+            config_error_at_line(yaml, f->line, name,
+                                 "multiply and concat need a feature of one value a sample, without "
+                                 "weights, separator, max_length and cross"),
+            "use compose: pool");
     return RK_OK;
 }
 
-static rk_status unknown_crossed_feature(const rk_data_section *s, const rk_data_feature *f,
-                                         const rk_yaml *yaml, const char *part) {
+static rk_status unknown_crossed_feature_error(const rk_data_section *s, const rk_data_feature *f,
+                                               const rk_yaml *yaml, const char *part) {
     char message[256];
     snprintf(message, sizeof message, "there is no feature '%.180s' to cross", part);
-    return rk_hint_nearest_name(error_at(yaml, f->line, f->name, message), part, s->features,
+    return rk_hint_nearest_name(config_error_at_line(yaml, f->line, f->name, message), part, s->features,
                                 sizeof *s->features, offsetof(rk_data_feature, name), (size_t)s->n_features);
 }
 
@@ -281,11 +290,12 @@ static rk_status check_crossed_features(const rk_data_section *s, const rk_data_
     for (int64_t k = 0; k < f->n_cross; k++) {
         int32_t i = rk_name_index_find(names, f->cross[k]);
         if (i < 0 && rk_data_section_has_patterns(s)) continue; /* looked at again when they are features */
-        if (i < 0) return unknown_crossed_feature(s, f, yaml, f->cross[k]);
+        if (i < 0) return unknown_crossed_feature_error(s, f, yaml, f->cross[k]);
         if (s->features[i].dense || s->features[i].n_cross)
             return rk_error_hint(
-                error_at(yaml, f->line, f->name,
-                         "only categorical features that are no crosses themselves can be crossed"),
+                config_error_at_line(
+                    yaml, f->line, f->name,
+                    "only categorical features that are no crosses themselves can be crossed"),
                 "bucketize the number first");
     }
     return RK_OK;
@@ -297,8 +307,8 @@ static rk_status check_features(const rk_data_section *s, const rk_yaml *yaml) {
                               (int32_t)s->n_features));
     int32_t twin = rk_name_index_find_duplicate(&names);
     if (twin >= 0)
-        return error_at(yaml, s->features[twin].line, s->features[twin].name,
-                        "a second feature of this name");
+        return config_error_at_line(yaml, s->features[twin].line, s->features[twin].name,
+                                    "a second feature of this name");
     for (int64_t i = 0; i < s->n_features; i++) {
         RK_TRY(check_feature_kind(&s->features[i], yaml));
         RK_TRY(check_feature_parts(&s->features[i], yaml));
@@ -324,7 +334,7 @@ rk_data_section rk_data_section_of_split(const rk_data_section *section, const r
 /* One byte, or none is given. */
 static rk_status check_separator(const char *separator, int line, const rk_yaml *yaml) {
     if (!separator || strlen(separator) == 1) return RK_OK;
-    return rk_error_hint(error_at(yaml, line, "separator", "must be one byte"),
+    return rk_error_hint(config_error_at_line(yaml, line, "separator", "must be one byte"),
                          "where fields are separated by '::', ':' leaves an empty column between two: "
                          "columns: [user, _, item, _, rating]");
 }
@@ -334,11 +344,11 @@ static rk_status check_split(const rk_split_section *split, const char *name, co
     RK_TRY(check_separator(split->separator, split->line, yaml));
     if (split->fraction > 0 &&
         (split->format >= 0 || split->separator || split->header >= 0 || split->n_columns))
-        return error_at(
+        return config_error_at_line(
             yaml, split->line, name,
             "format, separator, header and columns belong to files of its own; a fraction is of train's");
     if ((split->n_path > 0) == (split->fraction > 0))
-        return error_at(yaml, split->line, name, "give either a path or a fraction");
+        return config_error_at_line(yaml, split->line, name, "give either a path or a fraction");
     return RK_OK;
 }
 
@@ -347,11 +357,13 @@ static rk_status check_product_label(const rk_data_section *s, const rk_label_se
                                      const rk_yaml *yaml) {
     if (label->n_product_of == 0) return RK_OK;
     if (label->n_product_of != 2 || strcmp(label->product_of[0], label->product_of[1]) == 0)
-        return rk_error_hint(error_at(yaml, label->line, label->name, "product_of names two labels"),
-                             "as in product_of: [click, bought_if_clicked]");
+        return rk_error_hint(
+            config_error_at_line(yaml, label->line, label->name, "product_of names two labels"),
+            "as in product_of: [click, bought_if_clicked]");
     if (label->loss != 0)
-        return error_at(yaml, label->line, label->name,
-                        "a product of probabilities is a probability: its loss is sigmoid_cross_entropy");
+        return config_error_at_line(
+            yaml, label->line, label->name,
+            "a product of probabilities is a probability: its loss is sigmoid_cross_entropy");
     for (int64_t k = 0; k < 2; k++) {
         int64_t i = 0;
         while (i < s->n_labels && strcmp(s->labels[i].name, label->product_of[k]) != 0) i++;
@@ -361,7 +373,7 @@ static rk_status check_product_label(const rk_data_section *s, const rk_label_se
                  i < s->n_labels ? "'%.180s' is no label with a probability of its own"
                                  : "there is no label '%.180s'",
                  label->product_of[k]);
-        return error_at(yaml, label->line, label->name, message);
+        return config_error_at_line(yaml, label->line, label->name, message);
     }
     return RK_OK;
 }
@@ -370,11 +382,12 @@ static rk_status check_labels(const rk_data_section *s, const rk_yaml *yaml) {
     for (int64_t i = 0; i < s->n_labels; i++) {
         for (int64_t j = 0; j < i; j++)
             if (strcmp(s->labels[i].name, s->labels[j].name) == 0)
-                return error_at(yaml, s->labels[i].line, s->labels[i].name, "a second label of this name");
+                return config_error_at_line(yaml, s->labels[i].line, s->labels[i].name,
+                                            "a second label of this name");
         RK_TRY(check_product_label(s, &s->labels[i], yaml));
         if (s->labels[i].smoothing > 0 && s->labels[i].loss != 0)
-            return error_at(yaml, s->labels[i].line, s->labels[i].name,
-                            "smoothing is for labels of 0 and 1, not for mse");
+            return config_error_at_line(yaml, s->labels[i].line, s->labels[i].name,
+                                        "smoothing is for labels of 0 and 1, not for mse");
     }
     return RK_OK;
 }
@@ -386,18 +399,23 @@ rk_status rk_data_section_check(const rk_data_section *s, const rk_yaml *yaml) {
     RK_TRY(check_split(&s->valid, "valid", yaml));
     RK_TRY(check_split(&s->test, "test", yaml));
     if (s->train.fraction > 0)
-        return error_at(yaml, s->train.line, "train", "needs a path; a fraction belongs to valid or test");
+        return config_error_at_line(yaml, s->train.line, "train",
+                                    "needs a path; a fraction belongs to valid or test");
     if (s->valid.fraction + s->test.fraction >= 1)
-        return error_at(yaml, s->train.line, "train", "the fractions leave nothing to train on");
+        return config_error_at_line(yaml, s->train.line, "train", "the fractions leave nothing to train on");
     RK_TRY(check_separator(s->separator, s->line, yaml));
     if (!s->sample_weight && !isnan(s->default_sample_weight))
-        return error_at(yaml, s->line, "default_sample_weight", "needs sample_weight, the weights' column");
-    if (s->quote && strlen(s->quote) > 1) return error_at(yaml, s->line, "quote", "must be one byte or none");
-    if (s->n_features == 0) return error_at(yaml, s->line, "features", "a model needs one feature or more");
+        return config_error_at_line(yaml, s->line, "default_sample_weight",
+                                    "needs sample_weight, the weights' column");
+    if (s->quote && strlen(s->quote) > 1)
+        return config_error_at_line(yaml, s->line, "quote", "must be one byte or none");
+    if (s->n_features == 0)
+        return config_error_at_line(yaml, s->line, "features", "a model needs one feature or more");
     RK_TRY(check_features(s, yaml));
     RK_TRY(check_labels(s, yaml));
     for (int64_t i = 0; i < s->n_fields; i++)
         if (s->fields[i].last < s->fields[i].first)
-            return error_at(yaml, s->fields[i].line, s->fields[i].name, "its last id is below its first");
+            return config_error_at_line(yaml, s->fields[i].line, s->fields[i].name,
+                                        "its last id is below its first");
     return RK_OK;
 }

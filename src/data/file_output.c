@@ -42,7 +42,7 @@ static bool spans_equal(rk_span a, rk_span b) {
     return a.n_bytes == b.n_bytes && memcmp(a.data, b.data, a.n_bytes) == 0;
 }
 
-unsigned rk_lossless_types_of(rk_span text, bool is_number) {
+unsigned rk_find_lossless_types(rk_span text, bool is_number) {
     char scratch[RK_VALUE_BYTES];
     int64_t whole;
     double x;
@@ -142,7 +142,7 @@ static rk_status write_rkb_rows(rk_file_output *o, const rk_columns *rows) {
  * several. */
 enum how_joined { HAS_SEVERAL = 1, HAS_UNFIT = 2 };
 
-static bool cannot_be_joined(rk_span text) {
+static bool has_joining_character(rk_span text) {
     return memchr(text.data, '|', text.n_bytes) || rk_span_trim(text).n_bytes < text.n_bytes;
 }
 
@@ -155,7 +155,7 @@ static rk_status join_values(rk_file_output *o, const rk_columns *rows, int32_t 
     for (int64_t begin = column->offsets[row], v = begin; v < column->offsets[row + 1]; v++) {
         rk_span text = rk_value_as_text(column, v, scratch);
         o->joined[c] |=
-            (unsigned char)((v > begin ? HAS_SEVERAL : 0) | (cannot_be_joined(text) ? HAS_UNFIT : 0));
+            (unsigned char)((v > begin ? HAS_SEVERAL : 0) | (has_joining_character(text) ? HAS_UNFIT : 0));
         if (o->joined[c] == (HAS_SEVERAL | HAS_UNFIT))
             return rk_error_hint(rk_error(RK_BAD_DATA,
                                           "column '%s': several values of a row are written with '|' between "
@@ -196,7 +196,7 @@ static rk_status write_csv_rows(rk_file_output *o, const rk_columns *rows) {
 }
 
 /* label[,label] [qid:group] id:weight ...: the columns `label`, `ids` and perhaps `qid`. */
-static rk_status check_libsvm(const rk_columns *rows, int32_t label, int32_t ids, int32_t group) {
+static rk_status check_libsvm_columns(const rk_columns *rows, int32_t label, int32_t ids, int32_t group) {
     if (label < 0 || ids < 0 || rows->columns[ids].type != RK_COLUMN_I64)
         return rk_error_hint(
             rk_error(
@@ -218,7 +218,7 @@ static void format_f32(float x, rk_buffer *out) {
 static rk_status write_libsvm_rows(rk_file_output *o, const rk_columns *rows) {
     int32_t label = rk_columns_find(rows, "label"), ids = rk_columns_find(rows, "ids"),
             group = rk_columns_find(rows, "qid");
-    RK_TRY(check_libsvm(rows, label, ids, group));
+    RK_TRY(check_libsvm_columns(rows, label, ids, group));
     const rk_column *id = &rows->columns[ids], *y = &rows->columns[label],
                     *g = group < 0 ? NULL : &rows->columns[group];
     for (int64_t row = 0; row < rows->n_rows; row++) {
@@ -288,7 +288,7 @@ static void warn_of_dropped_columns(rk_file_output *o, const rk_columns *rows) {
     }
 }
 
-rk_status rk_file_output_add(rk_file_output *o, const rk_columns *rows) {
+rk_status rk_file_output_add_rows(rk_file_output *o, const rk_columns *rows) {
     if (o->rkb || o->types) RK_TRY(init_typed_columns(o, rows));
     if (o->rkb) return write_rkb_rows(o, rows);
     if (o->types) {

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 
 _Static_assert(sizeof(rk_text_place) == sizeof(int64_t) && sizeof(double) == sizeof(int64_t),
-               "values of all types but f32 take 8 bytes (rk_column_repeat)");
+               "values of all types but f32 take 8 bytes (rk_column_repeat_row)");
 
 const char *rk_column_type_name(rk_column_type type) {
     static const char *const names[] = {"text", "i64", "f32", "f64"};
@@ -55,15 +55,15 @@ rk_status rk_columns_init_like(rk_columns *columns, const rk_columns *like) {
 }
 
 /* Where the values of a column of numbers are. */
-static void **number_values(rk_column *column) {
+static void **values_of_number_column(rk_column *column) {
     return column->type == RK_COLUMN_I64   ? (void **)&column->i64
            : column->type == RK_COLUMN_F32 ? (void **)&column->f32
                                            : (void **)&column->f64;
 }
 
-static void drop_borrowed(rk_column *column) {
+static void drop_borrowed_values(rk_column *column) {
     if (!column->is_borrowed) return;
-    *number_values(column) = column->own;
+    *values_of_number_column(column) = column->own;
     column->is_borrowed = false;
     column->n_values = 0;
 }
@@ -71,7 +71,7 @@ static void drop_borrowed(rk_column *column) {
 void rk_columns_release(rk_columns *columns) {
     for (int32_t c = 0; c < columns->n_columns; c++) {
         rk_column *column = &columns->columns[c];
-        drop_borrowed(column);
+        drop_borrowed_values(column);
         RK_FREE_ALL(column->name, column->offsets, column->i64, column->f32, column->f64, column->places,
                     column->text_memory, column->weights);
     }
@@ -90,7 +90,7 @@ int64_t rk_columns_bytes(const rk_columns *columns) {
 void rk_columns_clear(rk_columns *columns) {
     columns->n_rows = columns->rows_room = 0;
     for (int32_t c = 0; c < columns->n_columns; c++) {
-        drop_borrowed(&columns->columns[c]);
+        drop_borrowed_values(&columns->columns[c]);
         columns->columns[c].n_values = 0;
         columns->columns[c].per_row = -1;
         columns->columns[c].packed.data = NULL;
@@ -108,7 +108,7 @@ int32_t rk_columns_find(const rk_columns *columns, const char *name) {
 }
 
 /* A value without a weight, in a column that has weights, counts as 1. */
-static rk_status end_value(rk_column *column) {
+static rk_status end_appended_value(rk_column *column) {
     if (column->weights) {
         RK_TRY(reserve_elements(&column->weights, &column->weights_capacity, column->n_values + 1,
                                 sizeof *column->weights));
@@ -129,19 +129,19 @@ rk_status rk_column_add_text(rk_column *column, rk_span value) {
     column->text = column->text_memory;
     column->places[column->n_values] = (rk_text_place){(uint32_t)begin, (uint32_t)n_bytes};
     column->n_text_bytes = begin + n_bytes;
-    return end_value(column);
+    return end_appended_value(column);
 }
 
 rk_status rk_column_add_i64(rk_column *column, int64_t value) {
     RK_TRY(reserve_elements(&column->i64, &column->values_capacity, column->n_values + 1, sizeof value));
     column->i64[column->n_values] = value;
-    return end_value(column);
+    return end_appended_value(column);
 }
 
 rk_status rk_column_add_f32(rk_column *column, float value) {
     RK_TRY(reserve_elements(&column->f32, &column->values_capacity, column->n_values + 1, sizeof value));
     column->f32[column->n_values] = value;
-    return end_value(column);
+    return end_appended_value(column);
 }
 
 rk_status rk_column_add_weight(rk_column *column, float weight) {
@@ -154,7 +154,7 @@ rk_status rk_column_add_weight(rk_column *column, float weight) {
     return RK_OK;
 }
 
-static rk_status reserve_row(rk_columns *columns) {
+static rk_status reserve_for_next_row(rk_columns *columns) {
     int64_t room = INT64_MAX;
     for (int32_t c = 0; c < columns->n_columns; c++) {
         rk_column *column = &columns->columns[c];
@@ -168,14 +168,14 @@ static rk_status reserve_row(rk_columns *columns) {
 }
 
 rk_status rk_columns_end_row(rk_columns *columns) {
-    if (columns->n_rows + 1 > columns->rows_room) RK_TRY(reserve_row(columns));
+    if (columns->n_rows + 1 > columns->rows_room) RK_TRY(reserve_for_next_row(columns));
     columns->n_rows++;
     for (int32_t c = 0; c < columns->n_columns; c++)
         columns->columns[c].offsets[columns->n_rows] = columns->columns[c].n_values;
     return RK_OK;
 }
 
-static rk_status append_values(const rk_column *from, int64_t begin, int64_t end, rk_column *to) {
+static rk_status append_values_of_row(const rk_column *from, int64_t begin, int64_t end, rk_column *to) {
     for (int64_t v = begin; v < end; v++) {
         if (from->type == RK_COLUMN_TEXT) RK_TRY(rk_column_add_text(to, rk_column_text(from, v)));
         if (from->type == RK_COLUMN_I64) RK_TRY(rk_column_add_i64(to, from->i64[v]));
@@ -188,14 +188,14 @@ static rk_status append_values(const rk_column *from, int64_t begin, int64_t end
 rk_status rk_columns_append(rk_columns *to, const rk_columns *rows) {
     for (int64_t row = 0; row < rows->n_rows; row++) {
         for (int32_t c = 0; c < rows->n_columns; c++)
-            RK_TRY(append_values(&rows->columns[c], rows->columns[c].offsets[row],
-                                 rows->columns[c].offsets[row + 1], &to->columns[c]));
+            RK_TRY(append_values_of_row(&rows->columns[c], rows->columns[c].offsets[row],
+                                        rows->columns[c].offsets[row + 1], &to->columns[c]));
         RK_TRY(rk_columns_end_row(to));
     }
     return RK_OK;
 }
 
-void rk_columns_drop_row(rk_columns *columns) {
+void rk_columns_drop_unended_row(rk_columns *columns) {
     for (int32_t c = 0; c < columns->n_columns; c++)
         columns->columns[c].n_values = columns->columns[c].offsets[columns->n_rows];
 }
@@ -209,7 +209,7 @@ int64_t rk_column_values_per_row(const rk_column *column, int64_t first, int64_t
 }
 
 rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values, int64_t n_text_bytes) {
-    drop_borrowed(column);
+    drop_borrowed_values(column);
     RK_TRY(reserve_elements(&column->offsets, &column->rows_capacity, n_rows + 1, sizeof *column->offsets));
     if (n_rows > 0) column->alike_rows = 0;
     switch (column->type) {
@@ -228,9 +228,9 @@ rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values,
     }
 }
 
-rk_status rk_column_repeat(rk_column *column, int64_t n) {
+rk_status rk_column_repeat_row(rk_column *column, int64_t n) {
     const char *text = column->text;
-    const void *borrowed = column->is_borrowed ? *number_values(column) : NULL;
+    const void *borrowed = column->is_borrowed ? *values_of_number_column(column) : NULL;
     int64_t each = column->n_values;
     RK_FAIL_IF(each > 0 && n > INT64_MAX / 8 / each, RK_UNSUPPORTED,
                "column '%s': %lld values in each of %lld rows", column->name, (long long)each, (long long)n);
@@ -250,7 +250,7 @@ rk_status rk_column_repeat(rk_column *column, int64_t n) {
 }
 
 void rk_column_set_type(rk_column *column, rk_column_type type) {
-    drop_borrowed(column);
+    drop_borrowed_values(column);
     column->n_values = 0;
     if (column->type == type) return;
     RK_FREE_ALL(column->i64, column->f32, column->f64, column->places);
@@ -270,8 +270,8 @@ rk_status rk_column_set_empty_rows(rk_column *column, int64_t n_rows) {
     return RK_OK;
 }
 
-rk_status rk_column_borrow(rk_column *column, const void *values, int64_t n_rows, int64_t each) {
-    drop_borrowed(column);
+rk_status rk_column_borrow_values(rk_column *column, const void *values, int64_t n_rows, int64_t each) {
+    drop_borrowed_values(column);
     if (column->alike_each != each || column->alike_rows < n_rows) {
         RK_TRY(
             reserve_elements(&column->offsets, &column->rows_capacity, n_rows + 1, sizeof *column->offsets));
@@ -279,7 +279,7 @@ rk_status rk_column_borrow(rk_column *column, const void *values, int64_t n_rows
         column->alike_each = each;
         column->alike_rows = n_rows;
     }
-    void **numbers = number_values(column);
+    void **numbers = values_of_number_column(column);
     column->own = *numbers;
     *numbers = (void *)(size_t)values;
     column->is_borrowed = true;

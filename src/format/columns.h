@@ -71,21 +71,21 @@ rk_status rk_columns_append(rk_columns *to, const rk_columns *rows); /* all rows
  * there stays. */
 rk_status rk_column_reserve(rk_column *column, int64_t n_rows, int64_t n_values, int64_t n_text_bytes);
 /* Of a column of one row: n rows with the same values. */
-rk_status rk_column_repeat(rk_column *column, int64_t n);
+rk_status rk_column_repeat_row(rk_column *column, int64_t n);
 /* The column without values, of that type from here on. */
 void rk_column_set_type(rk_column *column, rk_column_type type);
 /* n_rows rows without values. */
 rk_status rk_column_set_empty_rows(rk_column *column, int64_t n_rows);
 /* Of a column of numbers: each of n_rows rows has `each` of the values, which stay where they are and the
  * caller's until the column is given others, cleared or released. */
-rk_status rk_column_borrow(rk_column *column, const void *values, int64_t n_rows, int64_t each);
+rk_status rk_column_borrow_values(rk_column *column, const void *values, int64_t n_rows, int64_t each);
 rk_status rk_column_reserve_weights(rk_column *column,
                                     int64_t n_values); /* gives the column weights, of undefined value */
 rk_status rk_columns_unpack_ints(rk_columns *columns); /* no column stays packed */
 /* The same number of columns, with the same names and types in the same order. */
 bool rk_columns_have_same_types(const rk_columns *a, const rk_columns *b);
 /* Forget the values added since the last ended row (a bad row that is skipped). */
-void rk_columns_drop_row(rk_columns *columns);
+void rk_columns_drop_unended_row(rk_columns *columns);
 /* How many values each of the rows first .. first+n-1 has, if it is the same number; else -1. n >= 1. */
 int64_t rk_column_values_per_row(const rk_column *column, int64_t first, int64_t n);
 

@@ -16,7 +16,7 @@ enum { MAX_HEADER_BYTES = 100 << 20 };
 
 /* The order of the entries' bytes: those of wide elements first, so that every tensor is aligned to its
  * elements without the gaps that the format forbids. order, begins: [state->n] */
-static void lay_out_entries(const rk_state_dict *state, size_t *order, uint64_t *begins) {
+static void order_entries_by_alignment(const rk_state_dict *state, size_t *order, uint64_t *begins) {
     uint64_t at = 0;
     size_t n = 0;
     for (uint64_t width = 8; width; width /= 2)
@@ -85,7 +85,7 @@ rk_status rk_safetensors_write_from(const char *path, const rk_state_dict *state
     RK_AUTOFREE size_t *order = NULL;
     RK_AUTOFREE uint64_t *begins = NULL;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(state->n, order), RK_ARRAY(state->n, begins)));
-    lay_out_entries(state, order, begins);
+    order_entries_by_alignment(state, order, begins);
     RK_TRY(make_header(state, source, begins, &header));
     RK_TRY(rk_writer_open(path, &writer));
     writer.without_crc = !crc32c;
@@ -97,7 +97,7 @@ rk_status rk_safetensors_write_from(const char *path, const rk_state_dict *state
 }
 
 /* Rows that stand apart, in pieces. */
-static rk_status append_row_parts(const rk_state_dict_entry *e, rk_writer *writer) {
+static rk_status write_rows_in_pieces(const rk_state_dict_entry *e, rk_writer *writer) {
     enum { PIECE_BYTES = 1 << 18 };
     size_t row_bytes = rk_state_dict_row_bytes(e);
     int64_t step = (int64_t)(PIECE_BYTES / row_bytes ? PIECE_BYTES / row_bytes : 1);
@@ -111,15 +111,15 @@ static rk_status append_row_parts(const rk_state_dict_entry *e, rk_writer *write
     return RK_OK;
 }
 
-static rk_status fill_from_memory(void *context, size_t entry, rk_writer *writer) {
+static rk_status write_entry_from_memory(void *context, size_t entry, rk_writer *writer) {
     const rk_state_dict_entry *e = &((const rk_state_dict *)context)->entries[entry];
-    if (e->order || e->stride) return append_row_parts(e, writer);
+    if (e->order || e->stride) return write_rows_in_pieces(e, writer);
     return rk_writer_append(writer, e->data, rk_state_dict_entry_bytes(e));
 }
 
 rk_status rk_safetensors_write(const char *path, const rk_state_dict *state, uint32_t *crc32c,
                                uint64_t *n_bytes) {
-    rk_safetensors_source source = {.fill = fill_from_memory, .context = (void *)(size_t)state};
+    rk_safetensors_source source = {.fill = write_entry_from_memory, .context = (void *)(size_t)state};
     return rk_safetensors_write_from(path, state, &source, crc32c, n_bytes);
 }
 
@@ -167,7 +167,7 @@ static rk_status parse_entry(const char *name, json_t *value, uint64_t data_begi
     return rk_strdup(name, &out->name);
 }
 
-static int compare_entry_begins(const void *a, const void *b) {
+static int compare_entries_by_begin(const void *a, const void *b) {
     const rk_safetensors_entry *x = *(rk_safetensors_entry *const *)a, *y = *(rk_safetensors_entry *const *)b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return x->n_bytes < y->n_bytes ? -1 : x->n_bytes > y->n_bytes;
@@ -179,7 +179,7 @@ static rk_status check_entries_contiguous(const rk_safetensors *tensors, uint64_
     RK_AUTOFREE rk_safetensors_entry **sorted = NULL;
     RK_TRY(rk_alloc(tensors->n, sizeof *sorted, &sorted));
     for (size_t i = 0; i < tensors->n; i++) sorted[i] = &tensors->entries[i];
-    if (tensors->n) qsort(sorted, tensors->n, sizeof *sorted, compare_entry_begins);
+    if (tensors->n) qsort(sorted, tensors->n, sizeof *sorted, compare_entries_by_begin);
     uint64_t at = data_begin;
     for (size_t i = 0; i < tensors->n; i++) {
         RK_FAIL_IF(sorted[i]->begin != at, RK_BAD_DATA, "tensor '%s': its bytes %s those before",

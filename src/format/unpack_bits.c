@@ -5,7 +5,8 @@
 #include "base/thread/instruction_set.h"
 #include "base/integers.h"
 
-static inline void store_number(uint64_t number, uint64_t base, rk_packed_range *range, int64_t *out) {
+static inline void store_unpacked_number(uint64_t number, uint64_t base, rk_packed_range *range,
+                                         int64_t *out) {
     range->least = number < range->least ? number : range->least;
     range->greatest = number > range->greatest ? number : range->greatest;
     *out = (int64_t)(base + number);
@@ -20,12 +21,13 @@ rk_packed_range rk_unpack_bits_scalar(const rk_packed_ints *packed, int64_t n, i
     uint64_t at = 0;
     int64_t n_whole = n_bytes < 8 ? 0 : (int64_t)((n_bytes - 8) * 8 / width) + 1, i = 0;
     for (; i < n_whole && i < n; i++, at += width)
-        store_number(rk_load_u64(data + at / 8) >> at % 8 & mask, packed->base, &range, &out[i]);
+        store_unpacked_number(rk_load_u64(data + at / 8) >> at % 8 & mask, packed->base, &range, &out[i]);
     uint8_t rest[32] = {0};
     uint64_t first = at / 8;
     if (i < n) memcpy(rest, data + first, n_bytes - first);
     for (; i < n; i++, at += width)
-        store_number(rk_load_u64(rest + (at / 8 - first)) >> at % 8 & mask, packed->base, &range, &out[i]);
+        store_unpacked_number(rk_load_u64(rest + (at / 8 - first)) >> at % 8 & mask, packed->base, &range,
+                              &out[i]);
     return range;
 }
 

@@ -16,7 +16,7 @@ void rk_batch_invariant_matrix_release(rk_batch_invariant_matrix *matrix) {
     rk_pages_free(matrix->values, matrix->n_bytes);
 }
 
-void rk_batch_invariant_matrix_set(rk_batch_invariant_matrix *matrix, const rk_real *w) {
+void rk_batch_invariant_matrix_set_weights(rk_batch_invariant_matrix *matrix, const rk_real *w) {
     rk_real *to = matrix->values;
     for (int64_t c = 0; c < matrix->out; c += RK_PANEL_COLUMNS) {
         int64_t left = matrix->out - c;
@@ -26,8 +26,8 @@ void rk_batch_invariant_matrix_set(rk_batch_invariant_matrix *matrix, const rk_r
     }
 }
 
-static rk_panel_product_args make_product_args(const rk_batch_invariant_matrix *matrix, rk_lines lines,
-                                               int64_t m, const rk_real *x, bool relu, rk_real *y) {
+static rk_panel_product_args make_panel_product_args(const rk_batch_invariant_matrix *matrix, rk_lines lines,
+                                                     int64_t m, const rk_real *x, bool relu, rk_real *y) {
     return (rk_panel_product_args){.n = m,
                                    .in = lines.last - lines.first,
                                    .out = matrix->out,
@@ -40,14 +40,14 @@ static rk_panel_product_args make_product_args(const rk_batch_invariant_matrix *
 
 void rk_batch_invariant_matrix_multiply(const rk_batch_invariant_matrix *matrix, rk_lines lines, int64_t m,
                                         const rk_real *x, const rk_real *b, bool relu, rk_real *y) {
-    rk_panel_product_args args = make_product_args(matrix, lines, m, x, relu, y);
+    rk_panel_product_args args = make_panel_product_args(matrix, lines, m, x, relu, y);
     args.bias = b;
     rk_panel_product(&args);
 }
 
 void rk_batch_invariant_matrix_add(const rk_batch_invariant_matrix *matrix, int64_t m, const rk_real *x,
                                    const rk_real *begin, const rk_real *b, bool relu, rk_real *y) {
-    rk_panel_product_args args = make_product_args(matrix, (rk_lines){0, matrix->in}, m, x, relu, y);
+    rk_panel_product_args args = make_panel_product_args(matrix, (rk_lines){0, matrix->in}, m, x, relu, y);
     args.begin = begin;
     args.bias = b;
     rk_panel_product(&args);

@@ -11,7 +11,7 @@
 #include "gemm/gemm.h"
 #include "kernels/real.h"
 
-/* W [in, out] in panels; untouched pages until rk_batch_invariant_matrix_set. */
+/* W [in, out] in panels; untouched pages until rk_batch_invariant_matrix_set_weights. */
 typedef struct rk_batch_invariant_matrix {
     int64_t in, out;
     rk_real *values;
@@ -22,7 +22,7 @@ rk_status rk_batch_invariant_matrix_init(rk_batch_invariant_matrix *matrix, int6
 void rk_batch_invariant_matrix_release(rk_batch_invariant_matrix *matrix);
 
 /* Take W [in, out]; not while products run. */
-void rk_batch_invariant_matrix_set(rk_batch_invariant_matrix *matrix, const rk_real *w);
+void rk_batch_invariant_matrix_set_weights(rk_batch_invariant_matrix *matrix, const rk_real *w);
 
 /* y = x W + b of those lines of W and columns of x alone, and max(., 0) if relu: x [m, in], b [out] or NULL,
  * y [m, out]. Any number of threads at once. */

@@ -25,18 +25,18 @@ void rk_packed_matrix_free(rk_packed_matrix *matrix);
 
 /* Take W [in, out], for training or for predictions, which have no rk_packed_matrix_backward. Not while
  * products run. */
-rk_status rk_packed_matrix_set(rk_packed_matrix *matrix, const rk_real *w, bool training);
+rk_status rk_packed_matrix_set_weights(rk_packed_matrix *matrix, const rk_real *w, bool training);
 
-/* Any number of threads at once; each has a workspace of its own of rk_packed_matrix_workspace bytes, aligned
- * to a cache line. forward            y = x W + b, and max(., 0) if relu;   x [m, in], b [out] or NULL, y [m,
- * out] backward           dw = x^T dy, added to dw if add_dw;   dy [m, out], dw [in, out] dx = dy W^T, added
- * to dx if add_dx;   dx [m, in] */
+/* Any number of threads at once; each has a workspace of its own of rk_packed_matrix_workspace_bytes bytes,
+ * aligned to a cache line. forward            y = x W + b, and max(., 0) if relu;   x [m, in], b [out] or
+ * NULL, y [m, out] backward           dw = x^T dy, added to dw if add_dw;   dy [m, out], dw [in, out] dx = dy
+ * W^T, added to dx if add_dx;   dx [m, in] */
 rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
                                    const rk_real *b, bool relu, rk_real *y, void *workspace);
 rk_status rk_packed_matrix_backward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
                                     const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx,
                                     void *workspace);
-size_t rk_packed_matrix_workspace(const rk_packed_matrix *matrix);
+size_t rk_packed_matrix_workspace_bytes(const rk_packed_matrix *matrix);
 
 /* Lines first .. last-1 of W, which the same columns of x meet. */
 typedef struct rk_lines {
@@ -44,8 +44,8 @@ typedef struct rk_lines {
 } rk_lines;
 /* rk_packed_matrix_forward for predictions by some lines alone. A product of the first ones, without relu, is
  * the bias by which that of the others gives the bits of the whole. */
-rk_status rk_packed_matrix_forward_lines(const rk_packed_matrix *matrix, rk_lines lines, int64_t m,
-                                         const rk_real *x, const rk_real *b, bool relu, rk_real *y,
-                                         void *workspace);
+rk_status rk_packed_matrix_forward_input_lines(const rk_packed_matrix *matrix, rk_lines lines, int64_t m,
+                                               const rk_real *x, const rk_real *b, bool relu, rk_real *y,
+                                               void *workspace);
 
 #endif

@@ -67,7 +67,7 @@ static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* held by who asks o
                                                               of them is the process's own */
 
 /* RK_ISA holds for oneDNN as for the kernels. */
-static void make_engine(void) {
+static void create_dnnl_engine(void) {
     if (rk_cpu_isa() < RK_ISA_AVX512)
         dnnl_set_max_cpu_isa(rk_cpu_isa() == RK_ISA_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) engine = NULL;
@@ -80,7 +80,7 @@ static rk_status status_of_dnnl(dnnl_status_t status, const char *what) {
 }
 #define DNNL_TRY(call) RK_TRY(status_of_dnnl(call, #call))
 
-static bool has_bf16_units(void) {
+static bool has_bf16_product_units(void) {
     const char *asked = getenv("RK_BF16_UNITS"); /* 1: oneDNN emulates them, for tests */
     if (rk_cpu_isa() < RK_ISA_AVX512) return false;
     if (asked) return *asked == '1';
@@ -126,7 +126,7 @@ static rk_status describe_product(const rk_packed_matrix *matrix, int kind, int6
 
 /* oneDNN writes the code of a product into memory that it does not look at: where there is none it ends the
  * process. So we ask first, for more than the code of one takes. */
-static rk_status check_memory_for_code(void) {
+static rk_status check_memory_for_jit_code(void) {
     const size_t code_bytes = 8 << 20;
     void *room;
     rk_status status = rk_pages_alloc(code_bytes, &room);
@@ -138,7 +138,7 @@ static rk_status check_memory_for_code(void) {
 static rk_status describe_primitive(const rk_packed_matrix *matrix, int kind, int64_t m, bool relu, bool bias,
                                     dnnl_primitive_desc_t *out) {
     dnnl_memory_desc_t a, b, c, bias_desc;
-    RK_TRY(check_memory_for_code());
+    RK_TRY(check_memory_for_jit_code());
     RK_TRY(describe_product(matrix, kind, m, &a, &b, &c));
     RK_TRY(describe_matrix(&bias_desc, 1, matrix->out, dnnl_f32, dnnl_ab));
     dnnl_matmul_desc_t matmul;
@@ -168,7 +168,7 @@ typedef struct argument {
     const void *data;
 } argument;
 
-static void free_call(call *c) {
+static void free_primitive_call(call *c) {
     if (!c) return;
     for (int i = 0; i < MOST_ARGUMENTS; i++)
         if (c->memories[i]) dnnl_memory_destroy(c->memories[i]);
@@ -176,7 +176,7 @@ static void free_call(call *c) {
     rk_free(c);
 }
 
-static rk_status make_call(const argument *arguments, int n, call **out) {
+static rk_status create_primitive_call(const argument *arguments, int n, call **out) {
     call *made;
     RK_TRY(rk_alloc(1, sizeof *made, &made));
     dnnl_status_t status = dnnl_stream_create(&made->stream, engine, dnnl_stream_default_flags);
@@ -188,11 +188,11 @@ static rk_status make_call(const argument *arguments, int n, call **out) {
     if (status == dnnl_success)
         *out = made;
     else
-        free_call(made);
+        free_primitive_call(made);
     return status_of_dnnl(status, "a matrix product");
 }
 
-static rk_status run_call(dnnl_primitive_t primitive, call *c, const argument *arguments, int n) {
+static rk_status run_primitive_call(dnnl_primitive_t primitive, call *c, const argument *arguments, int n) {
     dnnl_exec_arg_t given[MOST_ARGUMENTS];
     for (int i = 0; i < n; i++) {
         given[i] = (dnnl_exec_arg_t){arguments[i].number, c->memories[i]};
@@ -204,7 +204,7 @@ static rk_status run_call(dnnl_primitive_t primitive, call *c, const argument *a
 }
 
 /* A spare call of the product; NULL: there is none. */
-static call *take_spare_call(product *p) {
+static call *take_idle_primitive_call(product *p) {
     call *found = NULL;
     for (int i = 0; i < SPARE_CALLS && !found; i++)
         if (atomic_load_explicit(&p->spare[i], memory_order_relaxed))
@@ -212,30 +212,30 @@ static call *take_spare_call(product *p) {
     return found;
 }
 
-static void return_call(product *p, call *c) {
+static void return_idle_primitive_call(product *p, call *c) {
     for (int i = 0; i < SPARE_CALLS; i++) {
         call *none = NULL;
         if (atomic_compare_exchange_strong_explicit(&p->spare[i], &none, c, memory_order_release,
                                                     memory_order_relaxed))
             return;
     }
-    free_call(c);
+    free_primitive_call(c);
 }
 
 static void free_product(product *p) {
     if (!p) return;
-    for (int i = 0; i < SPARE_CALLS; i++) free_call(atomic_load(&p->spare[i]));
+    for (int i = 0; i < SPARE_CALLS; i++) free_primitive_call(atomic_load(&p->spare[i]));
     dnnl_primitive_destroy(p->primitive);
     rk_free(p);
 }
 
 /* One thread for oneDNN within, put back after: the thread may be the caller's own. */
-static int set_one_thread(void) {
+static int set_one_openmp_thread(void) {
     int before = omp_get_max_threads();
     if (before != 1) omp_set_num_threads(1);
     return before;
 }
-static void restore_threads(int before) {
+static void restore_openmp_threads(int before) {
     if (before != 1) omp_set_num_threads(before);
 }
 
@@ -272,7 +272,7 @@ static rk_status find_or_make_product(const rk_packed_matrix *matrix, int kind, 
 }
 
 /* The layout that oneDNN picks for W in a product of max_rows rows. */
-static rk_status choose_layout(const rk_packed_matrix *matrix, int kind, packed *out) {
+static rk_status choose_weight_layout(const rk_packed_matrix *matrix, int kind, packed *out) {
     dnnl_primitive_desc_t desc;
     pthread_mutex_lock(&making);
     rk_status status = describe_primitive(matrix, kind, matrix->max_rows, false, false, &desc);
@@ -284,16 +284,16 @@ static rk_status choose_layout(const rk_packed_matrix *matrix, int kind, packed 
     return rk_pages_alloc(out->n_bytes, &out->data);
 }
 
-static rk_status init_matrix(rk_packed_matrix *matrix) {
-    pthread_once(&engine_once, make_engine);
+static rk_status init_packed_matrix(rk_packed_matrix *matrix) {
+    pthread_once(&engine_once, create_dnnl_engine);
     RK_FAIL_IF(!engine, RK_INTERNAL, "oneDNN has no engine for this processor");
     RK_TRY(rk_alloc((size_t)(N_PRODUCTS * 4 * (matrix->max_rows + 1)), sizeof *matrix->products,
                     &matrix->products));
     if (matrix->dtype == RK_BF16)
         RK_TRY(rk_alloc((size_t)(matrix->in * matrix->out), sizeof(float), &matrix->rounded));
     RK_TRY(rk_batch_invariant_matrix_init(&matrix->batch_invariant, matrix->in, matrix->out));
-    RK_TRY(choose_layout(matrix, FORWARD, &matrix->w));
-    RK_TRY(choose_layout(matrix, INPUT_GRADIENT, &matrix->w_transposed));
+    RK_TRY(choose_weight_layout(matrix, FORWARD, &matrix->w));
+    RK_TRY(choose_weight_layout(matrix, INPUT_GRADIENT, &matrix->w_transposed));
     for (int kind = 0; kind < N_PRODUCTS; kind++) {
         product *made;
         RK_TRY(find_or_make_product(matrix, kind, matrix->max_rows, false, false, &made));
@@ -310,10 +310,10 @@ rk_status rk_packed_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64
                                  .out = out,
                                  .max_rows = max_rows,
                                  .dtype = dtype,
-                                 .units = dtype == RK_BF16 && has_bf16_units()};
-    int before = set_one_thread();
-    rk_status status = init_matrix(matrix);
-    restore_threads(before);
+                                 .units = dtype == RK_BF16 && has_bf16_product_units()};
+    int before = set_one_openmp_thread();
+    rk_status status = init_packed_matrix(matrix);
+    restore_openmp_threads(before);
     if (status == RK_OK)
         *result = matrix;
     else
@@ -330,34 +330,34 @@ void rk_packed_matrix_free(rk_packed_matrix *matrix) {
     packed *both[] = {&matrix->w, &matrix->w_transposed};
     for (int i = 0; i < 2; i++) {
         if (both[i]->reorder) dnnl_primitive_destroy(both[i]->reorder);
-        free_call(both[i]->reorder_call);
+        free_primitive_call(both[i]->reorder_call);
         rk_pages_free(both[i]->data, both[i]->n_bytes);
     }
     rk_free(matrix);
 }
 
 /* The values that products read: rounded into scratch, or as they are. */
-static const void *round_operand(const rk_packed_matrix *matrix, const float *values, int64_t n,
-                                 void *scratch) {
+static const void *round_operand_to_bf16(const rk_packed_matrix *matrix, const float *values, int64_t n,
+                                         void *scratch) {
     if (matrix->dtype != RK_BF16) return values;
     rk_bf16_round(values, scratch, n, !(matrix->units && matrix->training));
     return scratch;
 }
 
-static size_t rounding_bytes(const rk_packed_matrix *matrix) {
+static size_t bytes_of_rounded_operands(const rk_packed_matrix *matrix) {
     size_t values = matrix->dtype == RK_BF16 ? (size_t)((matrix->in + matrix->out) * matrix->max_rows) : 0;
     return (values * sizeof(float) + 63) / 64 * 64;
 }
 
 /* First rounded operands, then oneDNN's own. */
-size_t rk_packed_matrix_workspace(const rk_packed_matrix *matrix) {
-    return rounding_bytes(matrix) + matrix->scratch_bytes;
+size_t rk_packed_matrix_workspace_bytes(const rk_packed_matrix *matrix) {
+    return bytes_of_rounded_operands(matrix) + matrix->scratch_bytes;
 }
 
 static rk_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
                               dnnl_primitive_t *out) {
     dnnl_primitive_desc_t desc;
-    RK_TRY(check_memory_for_code());
+    RK_TRY(check_memory_for_jit_code());
     pthread_mutex_lock(&making);
     dnnl_status_t status = dnnl_reorder_primitive_desc_create(&desc, from, engine, to, engine, NULL);
     if (status == dnnl_success) {
@@ -371,8 +371,8 @@ static rk_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_
 static rk_status reorder_weights(const dnnl_memory_desc_t *from, const void *data, packed *to) {
     const argument arguments[] = {{DNNL_ARG_FROM, from, data}, {DNNL_ARG_TO, &to->desc, to->data}};
     if (!to->reorder) RK_TRY(make_reorder(from, &to->desc, &to->reorder));
-    if (!to->reorder_call) RK_TRY(make_call(arguments, 2, &to->reorder_call));
-    return run_call(to->reorder, to->reorder_call, arguments, 2);
+    if (!to->reorder_call) RK_TRY(create_primitive_call(arguments, 2, &to->reorder_call));
+    return run_primitive_call(to->reorder, to->reorder_call, arguments, 2);
 }
 
 static rk_status pack_weights(rk_packed_matrix *matrix, const float *w) {
@@ -383,21 +383,21 @@ static rk_status pack_weights(rk_packed_matrix *matrix, const float *w) {
     return reorder_weights(&transposed, w, &matrix->w_transposed);
 }
 
-rk_status rk_packed_matrix_set(rk_packed_matrix *matrix, const rk_real *w, bool training) {
+rk_status rk_packed_matrix_set_weights(rk_packed_matrix *matrix, const rk_real *w, bool training) {
     matrix->training = training;
-    const void *values = round_operand(matrix, w, matrix->in * matrix->out, matrix->rounded);
+    const void *values = round_operand_to_bf16(matrix, w, matrix->in * matrix->out, matrix->rounded);
     if (!training) {
-        rk_batch_invariant_matrix_set(&matrix->batch_invariant, values);
+        rk_batch_invariant_matrix_set_weights(&matrix->batch_invariant, values);
         return RK_OK;
     }
-    int before = set_one_thread();
+    int before = set_one_openmp_thread();
     rk_status status = pack_weights(matrix, values);
-    restore_threads(before);
+    restore_openmp_threads(before);
     return status;
 }
 
-static rk_status make_product_call(const rk_packed_matrix *matrix, int kind, int64_t m, argument *arguments,
-                                   int n, call **out) {
+static rk_status create_product_call(const rk_packed_matrix *matrix, int kind, int64_t m, argument *arguments,
+                                     int n, call **out) {
     dnnl_memory_desc_t a, b, c, bias;
     RK_TRY(describe_product(matrix, kind, m, &a, &b, &c));
     RK_TRY(describe_matrix(&bias, 1, matrix->out, dnnl_f32, dnnl_ab));
@@ -405,7 +405,7 @@ static rk_status make_product_call(const rk_packed_matrix *matrix, int kind, int
     arguments[1].desc = &b;
     arguments[2].desc = &c;
     arguments[4].desc = &bias;
-    return make_call(arguments, n, out);
+    return create_primitive_call(arguments, n, out);
 }
 
 /* a, b and c are the product's operands. */
@@ -421,50 +421,53 @@ static rk_status run_product(const rk_packed_matrix *matrix, int kind, int64_t m
                             {DNNL_ARG_SCRATCHPAD, &p->scratch, larger ? larger : scratch},
                             {DNNL_ARG_BIAS, NULL, bias}};
     int n = bias ? 5 : 4;
-    call *made = take_spare_call(p);
-    if (!made) RK_TRY(make_product_call(matrix, kind, m, arguments, n, &made));
-    rk_status status = run_call(p->primitive, made, arguments, n);
-    return_call(p, made);
+    call *made = take_idle_primitive_call(p);
+    if (!made) RK_TRY(create_product_call(matrix, kind, m, arguments, n, &made));
+    rk_status status = run_primitive_call(p->primitive, made, arguments, n);
+    return_idle_primitive_call(p, made);
     return status;
 }
 
 /* What products have of a workspace, after the rounded operands. */
-static void *product_workspace(const rk_packed_matrix *matrix, void *workspace) {
-    return (char *)workspace + rounding_bytes(matrix);
+static void *find_product_workspace(const rk_packed_matrix *matrix, void *workspace) {
+    return (char *)workspace + bytes_of_rounded_operands(matrix);
 }
 
-rk_status rk_packed_matrix_forward_lines(const rk_packed_matrix *matrix, rk_lines lines, int64_t m,
-                                         const rk_real *x, const rk_real *b, bool relu, rk_real *y,
-                                         void *workspace) {
+rk_status rk_packed_matrix_forward_input_lines(const rk_packed_matrix *matrix, rk_lines lines, int64_t m,
+                                               const rk_real *x, const rk_real *b, bool relu, rk_real *y,
+                                               void *workspace) {
     rk_batch_invariant_matrix_multiply(&matrix->batch_invariant, lines, m,
-                                       round_operand(matrix, x, m * matrix->in, workspace), b, relu, y);
+                                       round_operand_to_bf16(matrix, x, m * matrix->in, workspace), b, relu,
+                                       y);
     return RK_OK;
 }
 
 rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
                                    const rk_real *b, bool relu, rk_real *y, void *workspace) {
     if (!matrix->training)
-        return rk_packed_matrix_forward_lines(matrix, (rk_lines){0, matrix->in}, m, x, b, relu, y, workspace);
-    const void *rows = round_operand(matrix, x, m * matrix->in, workspace);
-    int before = set_one_thread();
+        return rk_packed_matrix_forward_input_lines(matrix, (rk_lines){0, matrix->in}, m, x, b, relu, y,
+                                                    workspace);
+    const void *rows = round_operand_to_bf16(matrix, x, m * matrix->in, workspace);
+    int before = set_one_openmp_thread();
     rk_status status = run_product(matrix, FORWARD, m, rows, matrix->w.data, b, relu, y,
-                                   product_workspace(matrix, workspace));
-    restore_threads(before);
+                                   find_product_workspace(matrix, workspace));
+    restore_openmp_threads(before);
     return status;
 }
 
 rk_status rk_packed_matrix_backward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
                                     const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx,
                                     void *workspace) {
-    const void *left = round_operand(matrix, x, m * matrix->in, workspace),
-               *right = round_operand(matrix, dy, m * matrix->out, (float *)workspace + m * matrix->in);
-    int before = set_one_thread();
+    const void *left = round_operand_to_bf16(matrix, x, m * matrix->in, workspace),
+               *right =
+                   round_operand_to_bf16(matrix, dy, m * matrix->out, (float *)workspace + m * matrix->in);
+    int before = set_one_openmp_thread();
     rk_status status = run_product(matrix, add_dw ? WEIGHT_GRADIENT_ADD : WEIGHT_GRADIENT, m, left, right,
-                                   NULL, false, dw, product_workspace(matrix, workspace));
+                                   NULL, false, dw, find_product_workspace(matrix, workspace));
     if (status == RK_OK)
-        status =
-            run_product(matrix, add_dx ? INPUT_GRADIENT_ADD : INPUT_GRADIENT, m, right,
-                        matrix->w_transposed.data, NULL, false, dx, product_workspace(matrix, workspace));
-    restore_threads(before);
+        status = run_product(matrix, add_dx ? INPUT_GRADIENT_ADD : INPUT_GRADIENT, m, right,
+                             matrix->w_transposed.data, NULL, false, dx,
+                             find_product_workspace(matrix, workspace));
+    restore_openmp_threads(before);
     return status;
 }

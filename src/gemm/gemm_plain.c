@@ -19,14 +19,14 @@ static void round_to_bf16(const rk_real *from, rk_real *to, int64_t n) {
 }
 
 /* The values that products read: rounded into scratch, or as they are. */
-static const rk_real *round_operand(const rk_packed_matrix *matrix, const rk_real *values, int64_t n,
-                                    rk_real *scratch) {
+static const rk_real *round_operand_to_bf16(const rk_packed_matrix *matrix, const rk_real *values, int64_t n,
+                                            rk_real *scratch) {
     if (matrix->dtype != RK_BF16) return values;
     round_to_bf16(values, scratch, n);
     return scratch;
 }
 
-size_t rk_packed_matrix_workspace(const rk_packed_matrix *matrix) {
+size_t rk_packed_matrix_workspace_bytes(const rk_packed_matrix *matrix) {
     return matrix->dtype == RK_BF16
                ? (size_t)((matrix->in + matrix->out) * matrix->max_rows) * sizeof(rk_real)
                : 0;
@@ -52,27 +52,28 @@ void rk_packed_matrix_free(rk_packed_matrix *matrix) {
     RK_FREE_ALL(matrix->w, matrix);
 }
 
-rk_status rk_packed_matrix_set(rk_packed_matrix *matrix, const rk_real *w, bool training) {
+rk_status rk_packed_matrix_set_weights(rk_packed_matrix *matrix, const rk_real *w, bool training) {
     (void)training;
     if (matrix->dtype == RK_BF16)
         round_to_bf16(w, matrix->w, matrix->in * matrix->out);
     else
         memcpy(matrix->w, w, (size_t)(matrix->in * matrix->out) * sizeof *w);
-    rk_batch_invariant_matrix_set(&matrix->batch_invariant, matrix->w);
+    rk_batch_invariant_matrix_set_weights(&matrix->batch_invariant, matrix->w);
     return RK_OK;
 }
 
-rk_status rk_packed_matrix_forward_lines(const rk_packed_matrix *matrix, rk_lines lines, int64_t m,
-                                         const rk_real *x, const rk_real *b, bool relu, rk_real *y,
-                                         void *workspace) {
-    const rk_real *rows = round_operand(matrix, x, m * matrix->in, workspace);
+rk_status rk_packed_matrix_forward_input_lines(const rk_packed_matrix *matrix, rk_lines lines, int64_t m,
+                                               const rk_real *x, const rk_real *b, bool relu, rk_real *y,
+                                               void *workspace) {
+    const rk_real *rows = round_operand_to_bf16(matrix, x, m * matrix->in, workspace);
     rk_batch_invariant_matrix_multiply(&matrix->batch_invariant, lines, m, rows, b, relu, y);
     return RK_OK;
 }
 
 rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
                                    const rk_real *b, bool relu, rk_real *y, void *workspace) {
-    return rk_packed_matrix_forward_lines(matrix, (rk_lines){0, matrix->in}, m, x, b, relu, y, workspace);
+    return rk_packed_matrix_forward_input_lines(matrix, (rk_lines){0, matrix->in}, m, x, b, relu, y,
+                                                workspace);
 }
 
 static void compute_input_gradient(const rk_packed_matrix *matrix, int64_t m, const rk_real *dy, bool add,
@@ -98,8 +99,8 @@ static void compute_weight_gradient(const rk_packed_matrix *matrix, int64_t m, c
 rk_status rk_packed_matrix_backward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
                                     const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx,
                                     void *workspace) {
-    x = round_operand(matrix, x, m * matrix->in, workspace);
-    dy = round_operand(matrix, dy, m * matrix->out, (rk_real *)workspace + m * matrix->in);
+    x = round_operand_to_bf16(matrix, x, m * matrix->in, workspace);
+    dy = round_operand_to_bf16(matrix, dy, m * matrix->out, (rk_real *)workspace + m * matrix->in);
     compute_weight_gradient(matrix, m, x, dy, add_dw, dw);
     compute_input_gradient(matrix, m, dy, add_dx, dx);
     return RK_OK;

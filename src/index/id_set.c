@@ -29,7 +29,7 @@ void rk_id_set_release(rk_id_set *set) {
     rk_free(set->ids);
 }
 
-rk_status rk_id_set_check(const rk_id_set *set) {
+rk_status rk_id_set_check_unique(const rk_id_set *set) {
     RK_FAIL_IF(set->n && set->ids[0] < 0, RK_INVALID_ARGUMENT, "id %lld is below 0", (long long)set->ids[0]);
     for (int64_t i = 1; i < set->n; i++)
         RK_FAIL_IF(set->ids[i] == set->ids[i - 1], RK_INVALID_ARGUMENT, "id %lld is there twice",

@@ -15,6 +15,6 @@ typedef struct rk_id_set {
 rk_status rk_id_set_create(const int64_t *ids, int64_t n, rk_id_set *out);
 void rk_id_set_release(rk_id_set *set);
 /* None is below 0, and none is there twice. */
-rk_status rk_id_set_check(const rk_id_set *set);
+rk_status rk_id_set_check_unique(const rk_id_set *set);
 
 #endif

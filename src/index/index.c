@@ -100,7 +100,7 @@ rk_status rk_index_build(const float *vectors, const int64_t *ids, int64_t n, in
     RK_TRY(rk_index_check_vectors(vectors, n, dim, "vector"));
     if (ids) {
         RK_TRY(rk_id_set_create(ids, n, &set));
-        status = rk_id_set_check(&set);
+        status = rk_id_set_check_unique(&set);
         rk_id_set_release(&set);
         RK_TRY(status);
     }
@@ -117,7 +117,7 @@ static rk_status check_ascending(const int64_t *ids, int64_t n, const char *what
 
 rk_status rk_index_check_excluded(const rk_ids *excluded, int64_t n) {
     for (int64_t q = 0; q < n; q++) {
-        int64_t first = rk_ids_begin(excluded, q), end = rk_ids_begin(excluded, q + 1);
+        int64_t first = rk_ids_begin_of_sample(excluded, q), end = rk_ids_begin_of_sample(excluded, q + 1);
         RK_FAIL_IF(first < 0 || end < first, RK_INVALID_ARGUMENT,
                    "the excluded ids of query %lld end before they begin", (long long)q);
         RK_TRY(check_ascending(excluded->ids + first, end - first, "excluded ids"));

@@ -22,7 +22,7 @@ static void damaged_error_at(reading *r, uint64_t at, const char *what) {
 }
 
 /* n elements of `bytes` each; NULL: there are not so many. */
-static const uint8_t *take_elements(reading *r, uint64_t n, uint64_t bytes, const char *what) {
+static const uint8_t *take_next_elements(reading *r, uint64_t n, uint64_t bytes, const char *what) {
     if (r->status != RK_OK) return NULL;
     if (n > (r->n_bytes - r->at) / bytes) {
         damaged_error_at(r, r->at, what);
@@ -34,55 +34,55 @@ static const uint8_t *take_elements(reading *r, uint64_t n, uint64_t bytes, cons
 }
 
 static uint64_t read_number(reading *r, int bytes, const char *what) {
-    const uint8_t *found = take_elements(r, 1, (uint64_t)bytes, what);
+    const uint8_t *found = take_next_elements(r, 1, (uint64_t)bytes, what);
     uint64_t value = 0;
     for (int b = 0; found && b < bytes; b++) value |= (uint64_t)found[b] << (8 * b);
     return value;
 }
 
-static void expect_number(reading *r, uint64_t wanted, int bytes, const char *what) {
+static void read_expected_number(reading *r, uint64_t wanted, int bytes, const char *what) {
     uint64_t at = r->at;
     if (read_number(r, bytes, what) != wanted) damaged_error_at(r, at, what);
 }
 
-static uint32_t peek_kind(const reading *r) {
+static uint32_t peek_index_kind(const reading *r) {
     reading ahead = *r;
     return (uint32_t)read_number(&ahead, 4, "");
 }
 
 /* A header but for its kind, which was looked at. dim: 0 where it is not known yet. */
 static void read_header(reading *r, uint32_t kind, int32_t *dim, int64_t *n) {
-    expect_number(r, kind, 4, "another kind of index");
+    read_expected_number(r, kind, 4, "another kind of index");
     uint64_t at = r->at, d = read_number(r, 4, "a dimension"),
              rows = read_number(r, 8, "a number of vectors");
     if (d < 1 || d > RK_INDEX_MAX_DIM || (*dim && d != (uint64_t)*dim))
         damaged_error_at(r, at, "a dimension that cannot be");
     if (rows > UINT32_MAX || (*n >= 0 && rows != (uint64_t)*n))
         damaged_error_at(r, at, "a number of vectors that cannot be");
-    expect_number(r, RK_FAISS_DUMMY, 8, "the header");
-    expect_number(r, RK_FAISS_DUMMY, 8, "the header");
-    expect_number(r, 1, 1, "an index that is not trained");
-    expect_number(r, RK_FAISS_INNER_PRODUCT, 4, "another metric than inner products");
+    read_expected_number(r, RK_FAISS_DUMMY, 8, "the header");
+    read_expected_number(r, RK_FAISS_DUMMY, 8, "the header");
+    read_expected_number(r, 1, 1, "an index that is not trained");
+    read_expected_number(r, RK_FAISS_INNER_PRODUCT, 4, "another metric than inner products");
     *dim = (int32_t)d;
     *n = (int64_t)rows;
 }
 
 static const rk_loose_f32 *read_flat_vectors(reading *r, int32_t dim, int64_t n) {
     read_header(r, RK_FAISS_FLAT, &dim, &n);
-    expect_number(r, (uint64_t)n * (uint64_t)dim, 8, "the number of values");
-    return (const rk_loose_f32 *)take_elements(r, (uint64_t)n, (uint64_t)dim * sizeof(float), "vectors");
+    read_expected_number(r, (uint64_t)n * (uint64_t)dim, 8, "the number of values");
+    return (const rk_loose_f32 *)take_next_elements(r, (uint64_t)n, (uint64_t)dim * sizeof(float), "vectors");
 }
 
 /* Codes read 2 dim floats, which are finite and not below 0 where they are widths. */
 static rk_status read_quantizer(reading *r, int32_t dim, rk_index_base *base) {
-    expect_number(r, RK_FAISS_8_BITS, 4, "codes of another kind");
-    expect_number(r, 0, 4, "ranges of another kind");
-    expect_number(r, 0, 4, "ranges of another kind");
-    expect_number(r, (uint64_t)dim, 8, "the dimension of codes");
-    expect_number(r, (uint64_t)dim, 8, "the bytes of a code");
-    expect_number(r, 2 * (uint64_t)dim, 8, "the number of ranges");
+    read_expected_number(r, RK_FAISS_8_BITS, 4, "codes of another kind");
+    read_expected_number(r, 0, 4, "ranges of another kind");
+    read_expected_number(r, 0, 4, "ranges of another kind");
+    read_expected_number(r, (uint64_t)dim, 8, "the dimension of codes");
+    read_expected_number(r, (uint64_t)dim, 8, "the bytes of a code");
+    read_expected_number(r, 2 * (uint64_t)dim, 8, "the number of ranges");
     uint64_t at = r->at;
-    const uint8_t *ranges = take_elements(r, 2 * (uint64_t)dim, sizeof(float), "ranges");
+    const uint8_t *ranges = take_next_elements(r, 2 * (uint64_t)dim, sizeof(float), "ranges");
     RK_TRY(r->status);
     RK_TRY(rk_alloc((size_t)dim, sizeof *base->low, &base->low));
     RK_TRY(rk_alloc((size_t)dim, sizeof *base->width, &base->width));
@@ -96,14 +96,14 @@ static rk_status read_quantizer(reading *r, int32_t dim, rk_index_base *base) {
 
 static rk_status read_inverted_lists(reading *r, int32_t dim, rk_index_base *base) {
     enum { POSITION_BYTES = 8 };
-    expect_number(r, RK_FAISS_LISTS, 4, "lists of another kind");
-    expect_number(r, (uint64_t)base->n_lists, 8, "the number of lists");
-    expect_number(r, (uint64_t)dim, 8, "the bytes of a code");
-    expect_number(r, RK_FAISS_ALL_SIZE, 4, "lists of another kind");
-    expect_number(r, (uint64_t)base->n_lists, 8, "the number of sizes");
+    read_expected_number(r, RK_FAISS_LISTS, 4, "lists of another kind");
+    read_expected_number(r, (uint64_t)base->n_lists, 8, "the number of lists");
+    read_expected_number(r, (uint64_t)dim, 8, "the bytes of a code");
+    read_expected_number(r, RK_FAISS_ALL_SIZE, 4, "lists of another kind");
+    read_expected_number(r, (uint64_t)base->n_lists, 8, "the number of sizes");
     uint64_t at = r->at;
     reading sizes = *r;
-    take_elements(r, (uint64_t)base->n_lists, 8, "the sizes of lists");
+    take_next_elements(r, (uint64_t)base->n_lists, 8, "the sizes of lists");
     RK_TRY(r->status);
     RK_TRY(rk_alloc((size_t)base->n_lists + 1, sizeof *base->offsets, &base->offsets));
     for (int64_t l = 0; l < base->n_lists && r->status == RK_OK; l++) {
@@ -115,7 +115,7 @@ static rk_status read_inverted_lists(reading *r, int32_t dim, rk_index_base *bas
     RK_TRY(r->status);
     if (base->offsets[base->n_lists] != base->n)
         damaged_error_at(r, at, "lists of fewer vectors than there are");
-    base->codes = take_elements(r, (uint64_t)base->n, (uint64_t)dim + POSITION_BYTES, "lists");
+    base->codes = take_next_elements(r, (uint64_t)base->n, (uint64_t)dim + POSITION_BYTES, "lists");
     base->code_stride = dim + POSITION_BYTES;
     return r->status;
 }
@@ -130,11 +130,11 @@ static rk_status read_ivf_index(reading *r, int32_t dim, rk_index *x) {
     x->base.n_lists = (int64_t)n_lists;
     x->n_probe = (int64_t)n_probe;
     x->base.centroids = read_flat_vectors(r, dim, (int64_t)n_lists);
-    expect_number(r, 0, 1, "a map from ids to lists");
-    expect_number(r, 0, 8, "a map from ids to lists");
+    read_expected_number(r, 0, 1, "a map from ids to lists");
+    read_expected_number(r, 0, 8, "a map from ids to lists");
     RK_TRY(read_quantizer(r, dim, &x->base));
-    expect_number(r, (uint64_t)dim, 8, "the bytes of a code");
-    expect_number(r, 0, 1, "codes of residuals");
+    read_expected_number(r, (uint64_t)dim, 8, "the bytes of a code");
+    read_expected_number(r, 0, 1, "codes of residuals");
     return read_inverted_lists(r, dim, &x->base);
 }
 
@@ -146,8 +146,8 @@ static rk_status read_exact_index(reading *r, int32_t dim, bool with_codes, rk_i
     if (!with_codes) return r->status;
     read_header(r, RK_FAISS_CODES, &dim, &x->base.n);
     RK_TRY(read_quantizer(r, dim, &x->base));
-    expect_number(r, (uint64_t)x->base.n * (uint64_t)dim, 8, "the bytes of codes");
-    x->base.codes = take_elements(r, (uint64_t)x->base.n, (uint64_t)dim, "codes");
+    read_expected_number(r, (uint64_t)x->base.n * (uint64_t)dim, 8, "the bytes of codes");
+    x->base.codes = take_next_elements(r, (uint64_t)x->base.n, (uint64_t)dim, "codes");
     x->base.code_stride = dim;
     return r->status;
 }
@@ -156,16 +156,16 @@ static rk_status read_index(reading *r, rk_index *x) {
     int64_t *n = &x->base.n;
     *n = -1;
     read_header(r, RK_FAISS_ID_MAP, &x->dim, n);
-    bool with_codes = peek_kind(r) == RK_FAISS_REFINE;
+    bool with_codes = peek_index_kind(r) == RK_FAISS_REFINE;
     x->codes = with_codes ? RK_INDEX_INT8 : RK_INDEX_F32;
     if (with_codes) read_header(r, RK_FAISS_REFINE, &x->dim, n);
     RK_TRY(r->status);
-    RK_TRY(peek_kind(r) == RK_FAISS_IVF ? read_ivf_index(r, x->dim, x)
-                                        : read_exact_index(r, x->dim, with_codes, x));
+    RK_TRY(peek_index_kind(r) == RK_FAISS_IVF ? read_ivf_index(r, x->dim, x)
+                                              : read_exact_index(r, x->dim, with_codes, x));
     x->base.vectors = read_flat_vectors(r, x->dim, *n);
-    if (with_codes) take_elements(r, 1, sizeof(float), "the factor of k");
-    expect_number(r, (uint64_t)*n, 8, "the number of ids");
-    x->base.ids = (const rk_loose_i64 *)take_elements(r, (uint64_t)*n, sizeof(int64_t), "ids");
+    if (with_codes) take_next_elements(r, 1, sizeof(float), "the factor of k");
+    read_expected_number(r, (uint64_t)*n, 8, "the number of ids");
+    x->base.ids = (const rk_loose_i64 *)take_next_elements(r, (uint64_t)*n, sizeof(int64_t), "ids");
     if (r->at != r->n_bytes) damaged_error_at(r, r->at, "more than an index");
     return r->status;
 }

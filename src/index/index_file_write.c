@@ -35,7 +35,7 @@ static void write_header(writing *w, uint32_t kind, int64_t n) {
 }
 
 /* Write what is in the head, then n bytes. */
-static rk_status write_bytes(writing *w, const void *data, size_t n_bytes) {
+static rk_status flush_head_and_write_bytes(writing *w, const void *data, size_t n_bytes) {
     RK_TRY(w->head.status);
     RK_TRY(rk_writer_append(&w->file, w->head.data, w->head.n_bytes));
     rk_buffer_clear(&w->head);
@@ -45,7 +45,7 @@ static rk_status write_bytes(writing *w, const void *data, size_t n_bytes) {
 static rk_status write_flat_vectors(writing *w, const rk_loose_f32 *vectors, int64_t n) {
     write_header(w, RK_FAISS_FLAT, n);
     rk_buffer_append_u64le(&w->head, (uint64_t)n * (uint64_t)w->index->dim);
-    return write_bytes(w, vectors, (size_t)n * (size_t)w->index->dim * sizeof(float));
+    return flush_head_and_write_bytes(w, vectors, (size_t)n * (size_t)w->index->dim * sizeof(float));
 }
 
 static void write_quantizer(writing *w) {
@@ -73,10 +73,11 @@ static rk_status write_inverted_lists(writing *w) {
         rk_buffer_append_u64le(&w->head, (uint64_t)(b->offsets[l + 1] - b->offsets[l]));
     for (int64_t l = 0; l < b->n_lists; l++) {
         int64_t n = b->offsets[l + 1] - b->offsets[l];
-        RK_TRY(write_bytes(w, b->codes + b->offsets[l] * b->code_stride, (size_t)(n * w->index->dim)));
+        RK_TRY(flush_head_and_write_bytes(w, b->codes + b->offsets[l] * b->code_stride,
+                                          (size_t)(n * w->index->dim)));
         for (int64_t p = b->offsets[l]; p < b->offsets[l + 1]; p++) {
             rk_buffer_append_u64le(&w->head, (uint64_t)p);
-            if (w->head.n_bytes > AT_ONCE) RK_TRY(write_bytes(w, NULL, 0));
+            if (w->head.n_bytes > AT_ONCE) RK_TRY(flush_head_and_write_bytes(w, NULL, 0));
         }
     }
     return RK_OK;
@@ -101,7 +102,7 @@ static rk_status write_codes(writing *w) {
     write_header(w, RK_FAISS_CODES, w->base->n);
     write_quantizer(w);
     rk_buffer_append_u64le(&w->head, n_bytes);
-    return write_bytes(w, w->base->codes, n_bytes);
+    return flush_head_and_write_bytes(w, w->base->codes, n_bytes);
 }
 
 static rk_status write_index(writing *w) {
@@ -114,7 +115,7 @@ static rk_status write_index(writing *w) {
     RK_TRY(write_flat_vectors(w, w->base->vectors, n));
     if (w->base->codes) write_f32(&w->head, RK_FAISS_K_FACTOR);
     rk_buffer_append_u64le(&w->head, (uint64_t)n);
-    return write_bytes(w, w->base->ids, (size_t)n * sizeof(int64_t));
+    return flush_head_and_write_bytes(w, w->base->ids, (size_t)n * sizeof(int64_t));
 }
 
 static rk_status write_tail(writing *w) {
@@ -130,7 +131,7 @@ static rk_status write_tail(writing *w) {
     rk_buffer_append_u64le(&w->head, (uint64_t)x->tuned_queries);
     RK_TRY(w->head.status);
     rk_buffer_append_u32le(&w->head, rk_crc32c(0, w->head.data, w->head.n_bytes));
-    return write_bytes(w, RK_INDEX_MAGIC, sizeof RK_INDEX_MAGIC - 1);
+    return flush_head_and_write_bytes(w, RK_INDEX_MAGIC, sizeof RK_INDEX_MAGIC - 1);
 }
 
 rk_status rk_index_file_write(const rk_index *x, const rk_index_base *base, const char *path) {

@@ -79,7 +79,7 @@ rk_status rk_index_lay_out_lists(const rk_index_rows *rows, const rk_loose_f32 *
                                  bool with_codes, rk_index_base *out);
 void rk_index_base_release(rk_index_base *base);
 /* What is there of an index, laid out anew, with the same centroids. */
-rk_status rk_index_compacted_base(const rk_index *index, rk_index_base *out);
+rk_status rk_index_make_compacted_base(const rk_index *index, rk_index_base *out);
 
 /* spherical k-means: centroids [n_lists, dim] of the rows. The same bits for any number of threads. */
 rk_status rk_index_train_centroids(const rk_index_rows *rows, int64_t n_lists, uint64_t seed,
@@ -90,11 +90,11 @@ rk_status rk_index_assign_to_lists(const rk_index_rows *rows, int64_t first, con
 
 /* Of a query [dim], for rk_code_products. Vectors whose product lies more than the result below another's
  * have the smaller score in f32. */
-int32_t rk_index_query_codes(const rk_index_base *base, int32_t dim, const float *query, int16_t *codes);
+int32_t rk_index_quantize_query(const rk_index_base *base, int32_t dim, const float *query, int16_t *codes);
 
 /* A key, the larger the better, and the position or list that has it, as one number: the larger, the earlier
  * in the order; of equal keys the smaller place. */
-static inline uint64_t rk_candidate_of(int32_t key, uint32_t place) {
+static inline uint64_t rk_candidate_from_key_and_place(int32_t key, uint32_t place) {
     return (uint64_t)((uint32_t)key ^ 0x80000000u) << 32 | (UINT32_MAX - place);
 }
 static inline int32_t rk_candidate_key(uint64_t candidate) {
@@ -110,7 +110,7 @@ typedef struct rk_index_answer {
     uint32_t position;
 } rk_index_answer;
 /* The k best to the front, the best first; of equal scores the smaller id. 0 <= k <= n. */
-void rk_index_answers_keep_best(rk_index_answer *answers, size_t n, size_t k);
+void rk_index_sort_top_k_answers(rk_index_answer *answers, size_t n, size_t k);
 
 /* A search of which all was checked but the queries' numbers. */
 typedef struct rk_index_search_call {

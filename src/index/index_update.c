@@ -10,7 +10,7 @@
 
 enum { FEW = 4096, PART = 8 }; /* as many, or that part of the others, are searched beside the lists */
 
-rk_status rk_index_compacted_base(const rk_index *x, rk_index_base *out) {
+rk_status rk_index_make_compacted_base(const rk_index *x, rk_index_base *out) {
     rk_index_rows rows = {0};
     rk_status status;
     int64_t n = 0, n_listed, list = 0;
@@ -39,7 +39,7 @@ done:
 
 static rk_status compact_index(rk_index *x) {
     rk_index_base base;
-    RK_TRY(rk_index_compacted_base(x, &base));
+    RK_TRY(rk_index_make_compacted_base(x, &base));
     rk_index_base_release(&x->base);
     x->base = base;
     x->n_added = x->n_removed = 0;
@@ -48,7 +48,7 @@ static rk_status compact_index(rk_index *x) {
 }
 
 /* Of the set, those that are there: marked if `remove`, else that is an error. */
-static rk_status find_ids(rk_index *x, const rk_id_set *set, bool remove, int64_t *n_found) {
+static rk_status find_or_remove_ids(rk_index *x, const rk_id_set *set, bool remove, int64_t *n_found) {
     for (int64_t p = 0; p < x->base.n + x->n_added; p++) {
         int64_t id = rk_index_id(x, p);
         if (!rk_sorted_contains(set->ids, set->n, id) || rk_index_is_removed(x, p)) continue;
@@ -62,8 +62,8 @@ static rk_status find_ids(rk_index *x, const rk_id_set *set, bool remove, int64_
 static rk_status append_vectors(rk_index *x, const float *vectors, const rk_id_set *set, const int64_t *ids,
                                 int64_t n) {
     int64_t all = x->n_added + n, dim = x->dim;
-    RK_TRY(rk_id_set_check(set));
-    RK_TRY(find_ids(x, set, false, NULL));
+    RK_TRY(rk_id_set_check_unique(set));
+    RK_TRY(find_or_remove_ids(x, set, false, NULL));
     RK_TRY(rk_reserve(&x->added, &x->added_capacity, (size_t)(all * dim), sizeof *x->added));
     RK_TRY(rk_reserve(&x->added_ids, &x->added_ids_capacity, (size_t)all, sizeof *x->added_ids));
     memcpy(x->added + x->n_added * dim, vectors, (size_t)(n * dim) * sizeof *vectors);
@@ -88,7 +88,7 @@ rk_status rk_index_add(rk_index *x, const float *vectors, const int64_t *ids, in
 }
 
 /* A bit for each position that there is. */
-static rk_status reserve_removed(rk_index *x) {
+static rk_status reserve_removed_bits(rk_index *x) {
     size_t words = (size_t)(x->base.n + x->n_added) / 64 + 1;
     if (words <= x->removed_words) return RK_OK;
     RK_TRY(rk_realloc(words, sizeof *x->removed, &x->removed));
@@ -101,9 +101,9 @@ rk_status rk_index_remove(rk_index *x, const int64_t *ids, int64_t n, int64_t *n
     rk_id_set set;
     int64_t n_found = 0;
     RK_FAIL_IF(n < 0, RK_INVALID_ARGUMENT, "%lld ids cannot be removed", (long long)n);
-    RK_TRY(reserve_removed(x));
+    RK_TRY(reserve_removed_bits(x));
     RK_TRY(rk_id_set_create(ids, n, &set));
-    rk_status status = find_ids(x, &set, true, &n_found);
+    rk_status status = find_or_remove_ids(x, &set, true, &n_found);
     rk_id_set_release(&set);
     RK_TRY(status);
     x->n_removed += n_found;
@@ -115,7 +115,7 @@ rk_status rk_index_save(const rk_index *x, const char *path) {
     rk_index_base base;
     rk_status status;
     if (!x->n_added && !x->n_removed) return rk_index_file_write(x, &x->base, path);
-    RK_ON_POOL(x->pool, status = rk_index_compacted_base(x, &base));
+    RK_ON_POOL(x->pool, status = rk_index_make_compacted_base(x, &base));
     RK_TRY(status);
     status = rk_index_file_write(x, &base, path);
     rk_index_base_release(&base);

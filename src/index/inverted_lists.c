@@ -94,8 +94,8 @@ void rk_index_sort_by_list(const uint32_t *lists, int64_t n, int64_t n_lists, in
 }
 
 /* The arrays, one behind the other in memory of the base. */
-static rk_status reserve_base(const rk_index_rows *rows, const rk_loose_f32 *centroids, rk_index_base *base,
-                              layout *l, bool with_codes) {
+static rk_status allocate_base(const rk_index_rows *rows, const rk_loose_f32 *centroids, rk_index_base *base,
+                               layout *l, bool with_codes) {
     size_t n = (size_t)rows->n, dim = (size_t)rows->dim,
            vectors = rk_round_up(n * dim * sizeof(float), ALIGNMENT),
            ids = rk_round_up(n * sizeof(int64_t), ALIGNMENT),
@@ -126,7 +126,7 @@ rk_status rk_index_lay_out_lists(const rk_index_rows *rows, const rk_loose_f32 *
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)rows->n, order), RK_ARRAY((size_t)n_lists, next),
                          RK_ARRAY((size_t)n_lists + 1, base.offsets), RK_ARRAY(dim, base.low),
                          RK_ARRAY(dim, base.width), RK_ARRAY(n_blocks * 2 * dim, l.ranges)));
-    RK_GOTO(reserve_base(rows, centroids, &base, &l, with_codes));
+    RK_GOTO(allocate_base(rows, centroids, &base, &l, with_codes));
     rk_index_sort_by_list(rows->lists, rows->n, n_lists, base.offsets, next, order);
     l.order = order;
     rk_parallel_for(n_blocks, copy_vector_block, &l);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/failure.h"
+#include "base/thread/parallel_failure.h"
 #include "base/integers.h"
 #include "base/memory.h"
 #include "base/rng.h"
@@ -22,25 +22,25 @@ typedef struct nearest {
     rk_packed_matrix *centroids;
     unsigned char *memory; /* [n_threads, thread_bytes] */
     size_t thread_bytes;
-    rk_failure failure;
+    rk_parallel_failure failure;
 } nearest;
 
-static int64_t vector_at(const nearest *a, int64_t i) {
+static int64_t row_of_vector(const nearest *a, int64_t i) {
     return a->order ? (int64_t)a->order[i] : a->first + i;
 }
 
-static void assign_vector_block(void *context, size_t task, int thread) {
+static void assign_vectors_to_centroids(void *context, size_t task, int thread) {
     nearest *a = context;
     int32_t dim = a->rows->dim;
     int64_t first = (int64_t)task * BLOCK, n = a->n - first < BLOCK ? a->n - first : BLOCK;
     unsigned char *memory = a->memory + (size_t)thread * a->thread_bytes;
     float *x = (float *)memory, *scores = x + (int64_t)BLOCK * dim;
-    void *workspace = memory + (a->thread_bytes - rk_packed_matrix_workspace(a->centroids));
+    void *workspace = memory + (a->thread_bytes - rk_packed_matrix_workspace_bytes(a->centroids));
     for (int64_t i = 0; i < n; i++)
-        memcpy(x + i * dim, a->rows->vectors[vector_at(a, first + i)], (size_t)dim * sizeof *x);
+        memcpy(x + i * dim, a->rows->vectors[row_of_vector(a, first + i)], (size_t)dim * sizeof *x);
     rk_status status = rk_packed_matrix_forward(a->centroids, n, x, NULL, false, scores, workspace);
-    if (status == RK_OK) rk_row_largest(scores, n, a->n_lists, a->best + first);
-    rk_failure_record(&a->failure, first, status);
+    if (status == RK_OK) rk_rows_argmax(scores, n, a->n_lists, a->best + first);
+    rk_parallel_failure_record(&a->failure, first, status);
 }
 
 static rk_status find_nearest_centroids(nearest *a, const rk_loose_f32 *centroids) {
@@ -49,19 +49,19 @@ static rk_status find_nearest_centroids(nearest *a, const rk_loose_f32 *centroid
     RK_AUTOFREE float *columns = NULL;
     RK_AUTOFREE unsigned char *memory = NULL;
     rk_status status;
-    a->failure = (rk_failure)RK_FAILURE_INIT;
+    a->failure = (rk_parallel_failure)RK_FAILURE_INIT;
     RK_GOTO(rk_alloc((size_t)(a->n_lists * dim), sizeof *columns, &columns));
     RK_GOTO(rk_packed_matrix_create(dim, a->n_lists, RK_F32, BLOCK, &a->centroids));
     for (int64_t l = 0; l < a->n_lists; l++)
         for (int32_t d = 0; d < dim; d++) columns[d * a->n_lists + l] = centroids[l * dim + d];
-    RK_GOTO(rk_packed_matrix_set(a->centroids, columns, false));
+    RK_GOTO(rk_packed_matrix_set_weights(a->centroids, columns, false));
     size_t products = (size_t)BLOCK * (size_t)(dim + a->n_lists) * sizeof(float),
-           workspace = rk_round_up(rk_packed_matrix_workspace(a->centroids), CACHE_LINE);
+           workspace = rk_round_up(rk_packed_matrix_workspace_bytes(a->centroids), CACHE_LINE);
     a->thread_bytes = rk_round_up(products, CACHE_LINE) + workspace;
     RK_GOTO(rk_alloc((size_t)rk_parallel_threads(), a->thread_bytes, &memory));
     a->memory = memory;
-    rk_parallel_for(rk_block_count((size_t)a->n, BLOCK), assign_vector_block, a);
-    status = rk_failure_status(&a->failure);
+    rk_parallel_for(rk_block_count((size_t)a->n, BLOCK), assign_vectors_to_centroids, a);
+    status = rk_parallel_failure_status(&a->failure);
 done:
     rk_packed_matrix_free(a->centroids);
     return status;
@@ -89,7 +89,7 @@ typedef struct means {
     float *centroids;
 } means;
 
-static void average_list_block(void *context, size_t task, int thread) {
+static void average_members_of_lists(void *context, size_t task, int thread) {
     (void)thread;
     const means *m = context;
     int32_t dim = m->rows->dim;
@@ -128,7 +128,7 @@ static void move_centroids(const uint32_t *sample, const uint32_t *best, int64_t
                            uint32_t *members, int64_t *offsets, int64_t *counts) {
     rk_index_sort_by_list(best, n, m->n_lists, offsets, counts, members);
     for (int64_t i = 0; i < n; i++) members[i] = sample[members[i]];
-    rk_parallel_for(rk_block_count((size_t)m->n_lists, LISTS), average_list_block, m);
+    rk_parallel_for(rk_block_count((size_t)m->n_lists, LISTS), average_members_of_lists, m);
     for (int64_t l = 0; l < m->n_lists; l++) counts[l] = offsets[l + 1] - offsets[l];
     split_largest_list(m, counts);
 }

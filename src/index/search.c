@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/failure.h"
+#include "base/thread/parallel_failure.h"
 #include "base/memory.h"
 #include "base/integers.h"
 #include "base/thread/parallel.h"
@@ -43,7 +43,8 @@ static bool is_position_wanted(const rk_index_search_call *call, int64_t query, 
     if (!o->ids && !o->bits && !o->excluded) return true;
     int64_t id = rk_index_id(call->index, position);
     if (o->excluded) {
-        int64_t first = rk_ids_begin(o->excluded, query), end = rk_ids_begin(o->excluded, query + 1);
+        int64_t first = rk_ids_begin_of_sample(o->excluded, query),
+                end = rk_ids_begin_of_sample(o->excluded, query + 1);
         if (rk_sorted_contains(o->excluded->ids + first, end - first, id)) return false;
     }
     if (o->ids) return rk_sorted_contains(o->ids, o->n_ids, id) != o->deny;
@@ -58,7 +59,7 @@ static void prune_candidates(selection *s) {
     int64_t kth = rk_candidate_key(s->found[s->k - 1]);
     s->least = kth - s->window < INT32_MIN ? INT32_MIN : (int32_t)(kth - s->window);
     size_t n = s->k;
-    const uint64_t least = rk_candidate_of(s->least, UINT32_MAX);
+    const uint64_t least = rk_candidate_from_key_and_place(s->least, UINT32_MAX);
     for (size_t i = s->k; i < s->n; i++) {
         s->found[n] = s->found[i];
         n += s->found[i] >= least;
@@ -66,8 +67,8 @@ static void prune_candidates(selection *s) {
     s->n = n;
 }
 
-static rk_status add_hits(selection *s, const int32_t *keys, const int32_t *hits, int64_t n,
-                          int64_t position) {
+static rk_status add_candidates(selection *s, const int32_t *keys, const int32_t *hits, int64_t n,
+                                int64_t position) {
     for (int64_t i = 0; i < n; i++) {
         int32_t key = keys[hits[i]];
         if (key < s->least || !is_position_wanted(s->call, s->query, position + hits[i])) continue;
@@ -77,7 +78,7 @@ static rk_status add_hits(selection *s, const int32_t *keys, const int32_t *hits
                 RK_TRY(rk_reserve(&s->found, &s->capacity, 2 * s->capacity, sizeof *s->found));
             if (key < s->least) continue;
         }
-        s->found[s->n++] = rk_candidate_of(key, (uint32_t)(position + hits[i]));
+        s->found[s->n++] = rk_candidate_from_key_and_place(key, (uint32_t)(position + hits[i]));
     }
     return RK_OK;
 }
@@ -95,10 +96,10 @@ static rk_status scan_vector_block(scratch *t, int q, int64_t list, int64_t posi
     } else {
         rk_row_products(b->vectors + position * x->dim, n, x->dim, t->call->queries + s->query * x->dim,
                         t->products);
-        rk_float_keys(t->products, n, t->keys);
+        rk_floats_to_ordered_keys(t->products, n, t->keys);
     }
-    rk_keys_above(t->keys, n, s->least, t->hits, &n_hits);
-    return add_hits(s, t->keys, t->hits, n_hits, position);
+    rk_find_keys_above(t->keys, n, s->least, t->hits, &n_hits);
+    return add_candidates(s, t->keys, t->hits, n_hits, position);
 }
 
 static rk_status scan_list(scratch *t, int first_query, int n_queries, int64_t list) {
@@ -110,7 +111,7 @@ static rk_status scan_list(scratch *t, int first_query, int n_queries, int64_t l
     return RK_OK;
 }
 
-static rk_status scan_added(scratch *t, int n_queries) {
+static rk_status scan_added_vectors(scratch *t, int n_queries) {
     const rk_index *x = t->call->index;
     int64_t n_hits;
     for (int64_t p = 0; p < x->n_added; p += BLOCK)
@@ -119,9 +120,9 @@ static rk_status scan_added(scratch *t, int n_queries) {
             int64_t n = x->n_added - p < BLOCK ? x->n_added - p : BLOCK;
             rk_row_products((const rk_loose_f32 *)x->added + p * x->dim, n, x->dim,
                             t->call->queries + s->query * x->dim, t->products);
-            rk_float_keys(t->products, n, t->keys);
-            rk_keys_above(t->keys, n, s->least, t->hits, &n_hits);
-            RK_TRY(add_hits(s, t->keys, t->hits, n_hits, x->base.n + p));
+            rk_floats_to_ordered_keys(t->products, n, t->keys);
+            rk_find_keys_above(t->keys, n, s->least, t->hits, &n_hits);
+            RK_TRY(add_candidates(s, t->keys, t->hits, n_hits, x->base.n + p));
         }
     return RK_OK;
 }
@@ -131,8 +132,9 @@ void rk_index_score_lists(const rk_index *x, const float *query, float *scores, 
     rk_row_products(x->base.centroids, x->base.n_lists, x->dim, query, scores);
     for (int64_t first = 0; first < x->base.n_lists; first += BLOCK) {
         int64_t n = x->base.n_lists - first < BLOCK ? x->base.n_lists - first : BLOCK;
-        rk_float_keys(scores + first, n, keys);
-        for (int64_t l = 0; l < n; l++) lists[first + l] = rk_candidate_of(keys[l], (uint32_t)(first + l));
+        rk_floats_to_ordered_keys(scores + first, n, keys);
+        for (int64_t l = 0; l < n; l++)
+            lists[first + l] = rk_candidate_from_key_and_place(keys[l], (uint32_t)(first + l));
     }
 }
 
@@ -164,7 +166,7 @@ static rk_status scan_best_lists(scratch *t, int q, int64_t n_probe) {
     return RK_OK;
 }
 
-static void collect_scores(scratch *t, const selection *s, size_t first) {
+static void score_candidates(scratch *t, const selection *s, size_t first) {
     const rk_index *x = t->call->index;
     const float *query = t->call->queries + s->query * x->dim;
     for (size_t i = 0; i < s->n; i++) {
@@ -187,9 +189,9 @@ static rk_status rank_candidates(scratch *t, int q) {
     prune_candidates(b);
     size_t n = a->n + b->n, k = n < (size_t)call->k ? n : (size_t)call->k;
     RK_TRY(rk_reserve(&t->ranked, &t->ranked_capacity, n, sizeof *t->ranked));
-    collect_scores(t, a, 0);
-    collect_scores(t, b, a->n);
-    rk_index_answers_keep_best(t->ranked, n, k);
+    score_candidates(t, a, 0);
+    score_candidates(t, b, a->n);
+    rk_index_sort_top_k_answers(t->ranked, n, k);
     for (size_t i = 0; i < (size_t)call->k; i++) {
         size_t at = (size_t)(a->query * call->k) + i;
         call->ids[at] = i < k ? t->ranked[i].id : -1;
@@ -199,8 +201,8 @@ static rk_status rank_candidates(scratch *t, int q) {
     return RK_OK;
 }
 
-static rk_status begin_selection(selection *s, const rk_index_search_call *call, int64_t query, size_t n,
-                                 int32_t window) {
+static rk_status init_candidate_selection(selection *s, const rk_index_search_call *call, int64_t query,
+                                          size_t n, int32_t window) {
     enum { SPARE = 64 };
     size_t k = (size_t)call->k < n ? (size_t)call->k : n;
     s->call = call;
@@ -219,12 +221,13 @@ static rk_status search_query_group(scratch *t, int64_t first, int n_queries) {
     for (int q = 0; q < n_queries; q++) {
         int32_t window = 0;
         if (x->base.codes)
-            window = rk_index_query_codes(&x->base, x->dim, call->queries + (first + q) * x->dim,
-                                          t->query_codes + (int64_t)q * x->dim);
-        RK_TRY(begin_selection(&t->of_codes[q], call, first + q, (size_t)(x->base.n + x->n_added), window));
-        RK_TRY(begin_selection(&t->of_added[q], call, first + q, (size_t)x->n_added, 0));
+            window = rk_index_quantize_query(&x->base, x->dim, call->queries + (first + q) * x->dim,
+                                             t->query_codes + (int64_t)q * x->dim);
+        RK_TRY(init_candidate_selection(&t->of_codes[q], call, first + q, (size_t)(x->base.n + x->n_added),
+                                        window));
+        RK_TRY(init_candidate_selection(&t->of_added[q], call, first + q, (size_t)x->n_added, 0));
     }
-    RK_TRY(scan_added(t, n_queries));
+    RK_TRY(scan_added_vectors(t, n_queries));
     for (int64_t l = 0; n_probe >= x->base.n_lists && l < x->base.n_lists; l++)
         RK_TRY(scan_list(t, 0, n_queries, l));
     for (int q = 0; n_probe < x->base.n_lists && q < n_queries; q++) RK_TRY(scan_best_lists(t, q, n_probe));
@@ -250,7 +253,7 @@ static rk_status scratch_init(scratch *t, int n_queries) {
 
 typedef struct searching {
     const rk_index_search_call *call;
-    rk_failure failure;
+    rk_parallel_failure failure;
 } searching;
 
 static void run_search_task(void *context, size_t task, int thread) {
@@ -262,11 +265,11 @@ static void run_search_task(void *context, size_t task, int thread) {
     rk_status status = scratch_init(&t, n);
     if (status == RK_OK) status = search_query_group(&t, first, n);
     scratch_release(&t);
-    rk_failure_record(&g->failure, first, status);
+    rk_parallel_failure_record(&g->failure, first, status);
 }
 
 rk_status rk_index_search_all(const rk_index_search_call *call) {
     searching g = {.call = call, .failure = RK_FAILURE_INIT};
     rk_parallel_for(rk_block_count((size_t)call->n, QUERIES), run_search_task, &g);
-    return rk_failure_status(&g.failure);
+    return rk_parallel_failure_status(&g.failure);
 }

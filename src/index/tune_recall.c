@@ -28,22 +28,22 @@ typedef struct half {
     rk_ids excluded;
 } half;
 
-static void half_release(half *h) {
+static void query_half_release(half *h) {
     RK_FREE_ALL(h->queries, h->ids, h->positions, h->scores, h->excluded_begins, h->excluded_ids);
 }
 
 /* Of the queries first, first + 2, ... what they must not find. */
-static rk_status copy_excluded(const rk_ids *excluded, int64_t first, half *h) {
+static rk_status copy_excluded_ids(const rk_ids *excluded, int64_t first, half *h) {
     int64_t n_ids = 0;
     RK_TRY(rk_alloc((size_t)h->n + 1, sizeof *h->excluded_begins, &h->excluded_begins));
     for (int64_t i = 0; i < h->n; i++) {
         int64_t q = first + 2 * i;
-        n_ids += rk_ids_begin(excluded, q + 1) - rk_ids_begin(excluded, q);
+        n_ids += rk_ids_begin_of_sample(excluded, q + 1) - rk_ids_begin_of_sample(excluded, q);
         h->excluded_begins[i + 1] = n_ids;
     }
     RK_TRY(rk_alloc((size_t)n_ids, sizeof *h->excluded_ids, &h->excluded_ids));
     for (int64_t i = 0; i < h->n; i++) {
-        const int64_t *ids = excluded->ids + rk_ids_begin(excluded, first + 2 * i);
+        const int64_t *ids = excluded->ids + rk_ids_begin_of_sample(excluded, first + 2 * i);
         for (int64_t at = h->excluded_begins[i]; at < h->excluded_begins[i + 1]; at++)
             h->excluded_ids[at] = *ids++;
     }
@@ -59,7 +59,7 @@ static rk_status select_half_of_queries(const rk_index *x, const queries *all, i
     for (int64_t i = 0; i < h->n; i++)
         memcpy(h->queries + i * x->dim, all->vectors + (first + 2 * i) * x->dim,
                (size_t)x->dim * sizeof *h->queries);
-    return all->excluded ? copy_excluded(all->excluded, first, h) : RK_OK;
+    return all->excluded ? copy_excluded_ids(all->excluded, first, h) : RK_OK;
 }
 
 static rk_status find_exact_neighbours(const rk_index *x, const queries *all, int64_t first, half *h) {
@@ -91,8 +91,8 @@ static int64_t list_of_position(const rk_index_base *b, int64_t position) {
 
 /* places[l]: how many of the best lie in the list that is the l-th to be looked at. Returns how many there
  * are; those in no list are found always. */
-static int64_t count_found_by_list(const rk_index *x, const half *h, int32_t k, float *scores,
-                                   uint64_t *lists, int64_t *places) {
+static int64_t count_neighbours_by_list(const rk_index *x, const half *h, int32_t k, float *scores,
+                                        uint64_t *lists, int64_t *places) {
     int64_t n = 0;
     for (int64_t q = 0; q < h->n; q++) {
         rk_index_score_lists(x, h->queries + q * x->dim, scores, lists);
@@ -113,7 +113,7 @@ static rk_status choose_n_probe(const rk_index *x, const half *h, int32_t k, dou
     RK_AUTOFREE int64_t *places = NULL;
     size_t n_lists = (size_t)x->base.n_lists;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_lists, scores), RK_ARRAY(n_lists, lists), RK_ARRAY(n_lists, places)));
-    double wanted = recall * (double)count_found_by_list(x, h, k, scores, lists, places);
+    double wanted = recall * (double)count_neighbours_by_list(x, h, k, scores, lists, places);
     int64_t least = 1, found = places[0];
     while (least < x->base.n_lists && (double)found < wanted) found += places[least++];
     *n_probe = least;
@@ -172,8 +172,8 @@ static rk_status tune_n_probe(rk_index *x, const queries *all, double recall, rk
     x->tuned_k = all->k;
     x->tuned_queries = out->n_queries;
 done:
-    half_release(&chosen_on);
-    half_release(&measured_on);
+    query_half_release(&chosen_on);
+    query_half_release(&measured_on);
     return status;
 }
 

@@ -20,7 +20,7 @@ ROW_INLINE int64_t row_stride_bytes(const rk_bag_forward_args *args, int32_t dim
     return args->rows.dtype == RK_U8 ? args->rows.codes.stride : (int64_t)dim * 2;
 }
 
-ROW_INLINE int64_t rows_ahead(const rk_bag_forward_args *args, int32_t dim, row_layout layout) {
+ROW_INLINE int64_t count_rows_to_prefetch(const rk_bag_forward_args *args, int32_t dim, row_layout layout) {
     int64_t lines = (row_stride_bytes(args, dim, layout) + LINE_BYTES - 1) / LINE_BYTES;
     return lines >= LINES_AHEAD / 2 ? 2 : LINES_AHEAD / lines;
 }
@@ -48,8 +48,8 @@ ROW_INLINE void prefetch_row(const rk_bag_forward_args *args, int64_t i, int64_t
 }
 
 /* Whether the next ids, up to `end` of `all` at least, are rows; *checked: up to where they are. */
-ROW_INLINE bool check_ids_are_rows(const rk_bag_forward_args *args, int64_t end, int64_t all,
-                                   int64_t *checked) {
+ROW_INLINE bool check_next_ids_are_rows(const rk_bag_forward_args *args, int64_t end, int64_t all,
+                                        int64_t *checked) {
     if (!args->strays || end <= *checked) return true;
     int64_t first = *checked, to = end > first + CHECKED_AT_ONCE ? end : first + CHECKED_AT_ONCE;
     *checked = to < all ? to : all;
@@ -57,13 +57,13 @@ ROW_INLINE bool check_ids_are_rows(const rk_bag_forward_args *args, int64_t end,
 }
 
 /* weighted: by coefficients; a constant after inlining, so that no row asks. */
-ROW_INLINE void add_rows(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim,
-                         row_layout layout, bool crosses, bool weighted, row_sum *sum, float *out) {
-    const int64_t ahead = rows_ahead(args, dim, layout);
+ROW_INLINE void add_rows_of_bag(const rk_bag_forward_args *args, int64_t bag, int64_t all, int32_t dim,
+                                row_layout layout, bool crosses, bool weighted, row_sum *sum, float *out) {
+    const int64_t ahead = count_rows_to_prefetch(args, dim, layout);
     for (int64_t i = args->offsets[bag]; i < args->offsets[bag + 1]; i++) {
         prefetch_row(args, i + ahead, all, dim, layout, crosses);
         row_sum_add_decoded(sum, out, weighted, weighted ? args->coefficients[i] : 1.0f,
-                            row_find(&args->rows, args->ids[i], layout, dim), layout, dim);
+                            row_locate_values(&args->rows, args->ids[i], layout, dim), layout, dim);
     }
 }
 
@@ -74,37 +74,40 @@ ROW_INLINE void sum_bag(const rk_bag_forward_args *args, int64_t bag, int64_t al
     row_sum sum;
     row_sum_begin(&sum, out, dim);
     if (args->coefficients)
-        add_rows(args, bag, all, dim, layout, crosses, true, &sum, out);
+        add_rows_of_bag(args, bag, all, dim, layout, crosses, true, &sum, out);
     else
-        add_rows(args, bag, all, dim, layout, crosses, false, &sum, out);
+        add_rows_of_bag(args, bag, all, dim, layout, crosses, false, &sum, out);
     row_sum_end(&sum, args->scales ? args->scales[bag] : 1.0f, out, dim);
 }
 
 /* Bags of one id each with the coefficient 1: copies of rows. */
-ROW_INLINE void copy_rows(const rk_bag_forward_args *args, int32_t dim, row_layout layout, bool crosses) {
+ROW_INLINE void copy_single_id_rows(const rk_bag_forward_args *args, int32_t dim, row_layout layout,
+                                    bool crosses) {
     float *out = args->out;
-    int64_t ahead = rows_ahead(args, dim, layout), checked = args->first;
+    int64_t ahead = count_rows_to_prefetch(args, dim, layout), checked = args->first;
     for (int64_t b = args->first; b < args->last; b++, out += args->stride) {
         prefetch_row(args, b + ahead, args->last, dim, layout, crosses);
-        if (!check_ids_are_rows(args, b + 1, args->last, &checked)) {
+        if (!check_next_ids_are_rows(args, b + 1, args->last, &checked)) {
             *args->strays = true;
             return;
         }
-        row_decode(row_find(&args->rows, args->ids[b], layout, dim), layout, out, dim);
+        row_decode(row_locate_values(&args->rows, args->ids[b], layout, dim), layout, out, dim);
     }
 }
 
 ROW_INLINE void pool_bags(const rk_bag_forward_args *args, int32_t dim, row_layout layout, bool crosses) {
     int64_t begin = args->single ? args->first : args->offsets[args->first],
             end = args->single ? args->last : args->offsets[args->last], checked = begin, first = begin;
-    first += rows_ahead(args, dim, layout) < end - begin ? rows_ahead(args, dim, layout) : end - begin;
+    first += count_rows_to_prefetch(args, dim, layout) < end - begin
+                 ? count_rows_to_prefetch(args, dim, layout)
+                 : end - begin;
     for (int64_t i = begin; i < first; i++) prefetch_row(args, i, first, dim, layout, crosses);
     if (args->single) {
-        copy_rows(args, dim, layout, crosses);
+        copy_single_id_rows(args, dim, layout, crosses);
         return;
     }
     for (int64_t b = args->first; b < args->last; b++) {
-        if (!check_ids_are_rows(args, args->offsets[b + 1], end, &checked)) {
+        if (!check_next_ids_are_rows(args, args->offsets[b + 1], end, &checked)) {
             *args->strays = true;
             return;
         }

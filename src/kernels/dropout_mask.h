@@ -22,7 +22,7 @@ typedef struct rk_dropout_mask_args {
     rk_real keep;        /* 1 / (1 - rate) */
     const rk_real *from; /* [n] */
     rk_real *to;         /* [n] */
-    uint8_t *kept;       /* [n] or NULL: which values stay, for rk_dropout_again */
+    uint8_t *kept;       /* [n] or NULL: which values stay, for rk_dropout_apply_mask */
     bool add;
 } rk_dropout_mask_args;
 void rk_dropout_mask(const rk_dropout_mask_args *args);
@@ -32,7 +32,7 @@ void rk_dropout_mask(const rk_dropout_mask_args *args);
  *     for i in 0 .. n-1:
  *         y = kept[i] ? from[i] * keep : 0
  *         to[i] = add ? to[i] + y : 0 + y */
-void rk_dropout_again(const rk_real *from, const uint8_t *kept, int64_t n, rk_real keep, bool add,
-                      rk_real *to);
+void rk_dropout_apply_mask(const rk_real *from, const uint8_t *kept, int64_t n, rk_real keep, bool add,
+                           rk_real *to);
 
 #endif

@@ -1,5 +1,5 @@
-/* The bodies of rk_fused_update and rk_rows_sum (kernels/fused_update.h), compiled once for each instruction
- * set. */
+/* The bodies of rk_fused_update and rk_sum_row_gradients (kernels/fused_update.h), compiled once for each
+ * instruction set. */
 #include <string.h>
 
 #include "base/tree_sum.h"
@@ -14,13 +14,13 @@ enum { LINE_BYTES = 64, LINES_AHEAD = 256 };
  * feature's bags, and none has a weight of its own. */
 
 /* To the second cache: fewer lines may be on their way to the first. */
-ROW_INLINE void prefetch_lines(const void *data, int64_t n_bytes) {
+ROW_INLINE void prefetch_cache_lines(const void *data, int64_t n_bytes) {
     for (int64_t at = 0; at < n_bytes; at += LINE_BYTES) __builtin_prefetch((const char *)data + at, 0, 2);
 }
 
 /* The gradient of a bag; *source moves on to the feature that it is of. */
-ROW_INLINE const float *gradient_of(const rk_fused_update_args *a, uint32_t bag, int32_t *source, bool plain,
-                                    int32_t dim) {
+ROW_INLINE const float *gradient_of_bag(const rk_fused_update_args *a, uint32_t bag, int32_t *source,
+                                        bool plain, int32_t dim) {
     if (plain) return a->sources[0].data + (int64_t)bag * a->sources[0].stride;
     while (*source > 0 && bag < a->sources[*source].first_bag) --*source;
     while (*source + 1 < a->n_sources && bag >= a->sources[*source + 1].first_bag) ++*source;
@@ -30,13 +30,13 @@ ROW_INLINE const float *gradient_of(const rk_fused_update_args *a, uint32_t bag,
     return s->data + local / s->length * s->stride + local % s->length * dim;
 }
 
-ROW_INLINE uint32_t bag_of(const rk_fused_update_args *a, rk_row_use use, bool plain) {
+ROW_INLINE uint32_t bag_of_use(const rk_fused_update_args *a, rk_row_use use, bool plain) {
     return !plain && a->bags ? a->bags[(uint32_t)use] : (uint32_t)use;
 }
 
 /* NULL: 1. */
-ROW_INLINE const float *coefficient_of(const rk_fused_update_args *a, rk_row_use use, int32_t source,
-                                       bool plain) {
+ROW_INLINE const float *coefficient_of_use(const rk_fused_update_args *a, rk_row_use use, int32_t source,
+                                           bool plain) {
     if (!plain && a->coefficients) return &a->coefficients[(uint32_t)use];
     const rk_gradient_source *s = &a->sources[plain ? 0 : source];
     return s->scales ? &s->scales[(uint32_t)use - s->first_bag] : NULL;
@@ -44,13 +44,13 @@ ROW_INLINE const float *coefficient_of(const rk_fused_update_args *a, rk_row_use
 
 ROW_INLINE void prefetch_row(const rk_fused_update_args *a, int64_t row, int32_t dim) {
     int64_t row_bytes = (int64_t)dim * (a->rows.dtype == RK_F32 ? 4 : 2);
-    prefetch_lines((const char *)a->rows.data + row * row_bytes, row_bytes);
+    prefetch_cache_lines((const char *)a->rows.data + row * row_bytes, row_bytes);
     for (int s = 0; s < 2; s++) {
         if (!a->slots[s]) continue;
         if (a->slot_widths[s] == 1)
-            prefetch_lines(a->slots[s] + row, 4);
+            prefetch_cache_lines(a->slots[s] + row, 4);
         else
-            prefetch_lines(a->slots[s] + row * dim, (int64_t)dim * 4);
+            prefetch_cache_lines(a->slots[s] + row * dim, (int64_t)dim * 4);
     }
 }
 
@@ -58,7 +58,7 @@ ROW_INLINE void prefetch_row(const rk_fused_update_args *a, int64_t row, int32_t
 ROW_INLINE void prefetch_use(const rk_fused_update_args *a, int64_t i, int32_t *source, bool rows, bool plain,
                              int32_t dim) {
     rk_row_use use = a->uses[i];
-    prefetch_lines(gradient_of(a, bag_of(a, use, plain), source, plain, dim), (int64_t)dim * 4);
+    prefetch_cache_lines(gradient_of_bag(a, bag_of_use(a, use, plain), source, plain, dim), (int64_t)dim * 4);
     if (rows && (i == 0 || rk_row_use_place(use) != rk_row_use_place(a->uses[i - 1])))
         prefetch_row(a, a->first_row + rk_row_use_place(use), dim);
 }
@@ -77,7 +77,7 @@ typedef struct use_reader {
     int32_t source, source_ahead; /* of the use at hand, of the one that is prefetched */
 } use_reader;
 
-ROW_INLINE use_reader begin_reading(const rk_fused_update_args *a, bool rows, bool plain, int32_t dim) {
+ROW_INLINE use_reader begin_reading_uses(const rk_fused_update_args *a, bool rows, bool plain, int32_t dim) {
     use_reader r = {.ahead = prefetch_distance(a, dim)};
     for (int64_t i = 0; i < r.ahead && i < a->n_uses; i++)
         prefetch_use(a, i, &r.source_ahead, rows, plain, dim);
@@ -91,8 +91,8 @@ ROW_INLINE uint32_t leaf_of_bag(const rk_fused_update_args *a, uint32_t bag, int
 
 /* The uses of one place, and if leaf is not NULL of one leaf, from i on, summed into g; returns where they
  * end. */
-ROW_INLINE int64_t sum_uses(const rk_fused_update_args *a, int64_t i, use_reader *r, float *g, bool rows,
-                            bool plain, int32_t dim, uint32_t *leaf) {
+ROW_INLINE int64_t sum_gradients_of_uses(const rk_fused_update_args *a, int64_t i, use_reader *r, float *g,
+                                         bool rows, bool plain, int32_t dim, uint32_t *leaf) {
     const uint32_t place = rk_row_use_place(a->uses[i]);
     const int64_t n_uses = a->n_uses, ahead = r->ahead;
     row_sum sum;
@@ -100,13 +100,13 @@ ROW_INLINE int64_t sum_uses(const rk_fused_update_args *a, int64_t i, use_reader
     for (bool first = true; i < n_uses && rk_row_use_place(a->uses[i]) == place; i++, first = false) {
         if (i + ahead < n_uses) prefetch_use(a, i + ahead, &r->source_ahead, rows, plain, dim);
         rk_row_use use = a->uses[i];
-        uint32_t bag = bag_of(a, use, plain);
-        const float *from = gradient_of(a, bag, &r->source, plain, dim);
+        uint32_t bag = bag_of_use(a, use, plain);
+        const float *from = gradient_of_bag(a, bag, &r->source, plain, dim);
         if (leaf && first) *leaf = leaf_of_bag(a, bag, r->source);
         if (leaf && !first && leaf_of_bag(a, bag, r->source) != *leaf) break;
-        const float *coefficient = coefficient_of(a, use, r->source, plain);
+        const float *coefficient = coefficient_of_use(a, use, r->source, plain);
         if (coefficient)
-            row_sum_add_times(&sum, g, *coefficient, from, dim);
+            row_sum_add_scaled(&sum, g, *coefficient, from, dim);
         else
             row_sum_add(&sum, g, from, dim);
     }
@@ -114,27 +114,27 @@ ROW_INLINE int64_t sum_uses(const rk_fused_update_args *a, int64_t i, use_reader
     return i;
 }
 
-static void join_leaves(rk_tree_sum *tree, float *sums, int32_t dim) {
+static void add_two_subtree_sums(rk_tree_sum *tree, float *sums, int32_t dim) {
     rk_tree_sum_join(tree);
     float *to = sums + (int64_t)(tree->depth - 1) * dim, *from = to + dim;
     for (int32_t k = 0; k < dim; k++) to[k] += from[k];
 }
 
 /* The uses of one place, leaf by leaf. */
-ROW_INLINE int64_t sum_leaves(const rk_fused_update_args *a, int64_t i, use_reader *r, float *g, bool rows,
-                              int32_t dim) {
+ROW_INLINE int64_t sum_gradients_by_leaf(const rk_fused_update_args *a, int64_t i, use_reader *r, float *g,
+                                         bool rows, int32_t dim) {
     enum { HEIGHT = 12 }; /* of a tree of RK_MAX_LEAVES, one sum that begins and one below it */
     float sums[HEIGHT * RK_MAX_DIM], next[RK_MAX_DIM];
     rk_tree_sum tree;
     tree.depth = 0;
     uint32_t place = rk_row_use_place(a->uses[i]), leaf;
     while (i < a->n_uses && rk_row_use_place(a->uses[i]) == place) {
-        i = sum_uses(a, i, r, next, rows, false, dim, &leaf);
-        while (rk_tree_sum_must_join(&tree, leaf)) join_leaves(&tree, sums, dim);
+        i = sum_gradients_of_uses(a, i, r, next, rows, false, dim, &leaf);
+        while (rk_tree_sum_must_join(&tree, leaf)) add_two_subtree_sums(&tree, sums, dim);
         memcpy(sums + (int64_t)tree.depth * dim, next, (size_t)dim * sizeof *next);
         rk_tree_sum_push(&tree, leaf);
     }
-    while (tree.depth > 1) join_leaves(&tree, sums, dim);
+    while (tree.depth > 1) add_two_subtree_sums(&tree, sums, dim);
     memcpy(g, sums, (size_t)dim * sizeof *g);
     return i;
 }
@@ -150,7 +150,7 @@ ROW_INLINE void update_row_of_dim(const rk_fused_update_args *a, const rk_update
         for (int32_t k = 0; k < dim; k++) g[k] += l2 * w[k];
     for (int s = 0; s < 2; s++) slots[s] = a->slots[s] ? a->slots[s] + row * a->slot_widths[s] : NULL;
     apply_rule_to_row(update, w, slots[0], slots[1], g, dim);
-    if (!in_place) store_row(&a->rows, row, w, a->seed, (uint64_t)rk_rows_id(&a->rows, row), dim);
+    if (!in_place) store_row(&a->rows, row, w, a->seed, (uint64_t)rk_id_of_row(&a->rows, row), dim);
 }
 
 /* All rules, for each of the dims. */
@@ -162,7 +162,7 @@ static __attribute__((noinline, flatten)) void update_row(const rk_fused_update_
 
 ROW_INLINE void update_rows(const rk_fused_update_args *a, bool plain, bool leaves, int32_t dim) {
     float g[RK_MAX_DIM];
-    use_reader r = begin_reading(a, true, plain, dim);
+    use_reader r = begin_reading_uses(a, true, plain, dim);
     int64_t place = 0, i = 0;
     while (a->l2_full != 0 ? place < a->n_places : i < a->n_uses) {
         if (a->l2_full == 0) place = rk_row_use_place(a->uses[i]);
@@ -170,15 +170,15 @@ ROW_INLINE void update_rows(const rk_fused_update_args *a, bool plain, bool leav
         if (!used)
             memset(g, 0, (size_t)dim * sizeof *g);
         else if (leaves)
-            i = sum_leaves(a, i, &r, g, true, dim);
+            i = sum_gradients_by_leaf(a, i, &r, g, true, dim);
         else
-            i = sum_uses(a, i, &r, g, true, plain, dim, NULL);
+            i = sum_gradients_of_uses(a, i, &r, g, true, plain, dim, NULL);
         update_row(a, a->update, a->first_row + place, g, used);
         place++;
     }
 }
 
-static bool is_plain(const rk_fused_update_args *a) {
+static bool are_uses_plain_bags(const rk_fused_update_args *a) {
     return a->n_sources == 1 && !a->bags && !a->coefficients && a->sources[0].length == 1 &&
            a->sources[0].first_bag == 0;
 }
@@ -187,29 +187,30 @@ void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
     const rk_fused_update_args own = *args, *a = &own; /* its own: stores of rows cannot change it */
     if (a->has_leaves) {
         update_rows(a, false, true, a->rows.dim);
-    } else if (is_plain(a)) {
+    } else if (are_uses_plain_bags(a)) {
         ROW_SWITCH_DIM(a->rows.dim, update_rows(a, true, false, DIM));
     } else {
         ROW_SWITCH_DIM(a->rows.dim, update_rows(a, false, false, DIM));
     }
 }
 
-ROW_INLINE void sum_rows(const rk_rows_sum_args *args, const rk_fused_update_args *a, bool plain, bool leaves,
-                         int32_t dim) {
-    use_reader r = begin_reading(a, false, plain, dim);
+ROW_INLINE void sum_gradients_of_rows(const rk_sum_row_gradients_args *args, const rk_fused_update_args *a,
+                                      bool plain, bool leaves, int32_t dim) {
+    use_reader r = begin_reading_uses(a, false, plain, dim);
     for (int64_t i = 0, n = 0; i < a->n_uses; n++) {
         float *out = args->out + (args->targets ? args->targets[(uint32_t)a->uses[i]] : n) * dim;
-        i = leaves ? sum_leaves(a, i, &r, out, false, dim) : sum_uses(a, i, &r, out, false, plain, dim, NULL);
+        i = leaves ? sum_gradients_by_leaf(a, i, &r, out, false, dim)
+                   : sum_gradients_of_uses(a, i, &r, out, false, plain, dim, NULL);
     }
 }
 
-void RK_KERNEL_NAME(rk_rows_sum)(const rk_rows_sum_args *args) {
+void RK_KERNEL_NAME(rk_sum_row_gradients)(const rk_sum_row_gradients_args *args) {
     const rk_fused_update_args own = args->from, *a = &own;
     if (a->has_leaves) {
-        sum_rows(args, a, false, true, a->rows.dim);
-    } else if (is_plain(a)) {
-        ROW_SWITCH_DIM(a->rows.dim, sum_rows(args, a, true, false, DIM));
+        sum_gradients_of_rows(args, a, false, true, a->rows.dim);
+    } else if (are_uses_plain_bags(a)) {
+        ROW_SWITCH_DIM(a->rows.dim, sum_gradients_of_rows(args, a, true, false, DIM));
     } else {
-        ROW_SWITCH_DIM(a->rows.dim, sum_rows(args, a, false, false, DIM));
+        ROW_SWITCH_DIM(a->rows.dim, sum_gradients_of_rows(args, a, false, false, DIM));
     }
 }

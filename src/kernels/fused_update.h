@@ -61,11 +61,11 @@ void rk_fused_update(const rk_fused_update_args *args);
 
 /* The sums alone, of the places that have uses: g goes to out + targets[occurrence of the place's first use]
  * * dim, where uses name occurrences; or, with targets NULL, one after another. */
-typedef struct rk_rows_sum_args {
+typedef struct rk_sum_row_gradients_args {
     rk_fused_update_args from; /* rows.dim, and from `uses` to `coefficients` */
     const int64_t *targets;    /* [n_occurrences] or NULL */
     float *out;                /* [n_targets, dim] */
-} rk_rows_sum_args;
-void rk_rows_sum(const rk_rows_sum_args *args);
+} rk_sum_row_gradients_args;
+void rk_sum_row_gradients(const rk_sum_row_gradients_args *args);
 
 #endif

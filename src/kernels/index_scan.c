@@ -12,13 +12,13 @@
  * products. */
 enum { AT_ONCE = 32, ROWS = 4 };
 
-static inline __m512i add_pairs(__m512i a, __m512i b) {
+static inline __m512i add_neighbouring_lanes(__m512i a, __m512i b) {
     return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
 }
 
 /* The sums of four registers, one behind the other. */
-static inline __m128i sum_registers(const __m512i *a) {
-    __m512i low = add_pairs(a[0], a[1]), high = add_pairs(a[2], a[3]);
+static inline __m128i sum_four_registers(const __m512i *a) {
+    __m512i low = add_neighbouring_lanes(a[0], a[1]), high = add_neighbouring_lanes(a[2], a[3]);
     __m512i four = _mm512_add_epi32(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
     __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(four), _mm512_extracti64x4_epi64(four, 1));
     return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
@@ -46,7 +46,7 @@ static inline void score_four_rows(const uint8_t *codes, int64_t n_rows, int32_t
             sums[r] = _mm512_add_epi32(sums[r], _mm512_madd_epi16(c, q));
         }
     }
-    __m128i four = sum_registers(sums);
+    __m128i four = sum_four_registers(sums);
     if (n_rows >= ROWS)
         _mm_storeu_si128((__m128i *)out, four);
     else
@@ -84,12 +84,12 @@ void RK_KERNEL_NAME(rk_row_products)(const rk_loose_f32 *rows, int64_t n, int32_
     }
 }
 
-void RK_KERNEL_NAME(rk_float_keys)(const float *values, int64_t n, int32_t *keys) {
-    for (int64_t i = 0; i < n; i++) keys[i] = rk_f32_order((int32_t)rk_f32_bits(values[i] + 0.0f));
+void RK_KERNEL_NAME(rk_floats_to_ordered_keys)(const float *values, int64_t n, int32_t *keys) {
+    for (int64_t i = 0; i < n; i++) keys[i] = rk_f32_bits_to_ordered((int32_t)rk_f32_bits(values[i] + 0.0f));
 }
 
-void RK_KERNEL_NAME(rk_keys_above)(const int32_t *keys, int64_t n, int32_t least, int32_t *found,
-                                   int64_t *n_found) {
+void RK_KERNEL_NAME(rk_find_keys_above)(const int32_t *keys, int64_t n, int32_t least, int32_t *found,
+                                        int64_t *n_found) {
     int64_t m = 0, i = 0;
     for (; i + RK_LANES <= n; i += RK_LANES) {
         int32_t any = 0;
@@ -106,7 +106,7 @@ void RK_KERNEL_NAME(rk_keys_above)(const int32_t *keys, int64_t n, int32_t least
     *n_found = m;
 }
 
-void RK_KERNEL_NAME(rk_row_largest)(const float *scores, int64_t n_rows, int64_t n, uint32_t *best) {
+void RK_KERNEL_NAME(rk_rows_argmax)(const float *scores, int64_t n_rows, int64_t n, uint32_t *best) {
     for (int64_t r = 0; r < n_rows; r++, scores += n) {
         float most[RK_LANES], largest = scores[0];
         int64_t i = 0;

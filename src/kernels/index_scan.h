@@ -20,11 +20,11 @@ void rk_code_products(const uint8_t *codes, int64_t n, int32_t dim, const int16_
  *         out[i] = sum over d of rows[i * dim + d] * query[d] */
 void rk_row_products(const rk_loose_f32 *rows, int64_t n, int32_t dim, const float *query, float *out);
 
-/* Whole numbers in the order of the floats, for rk_keys_above; -0 and 0 tie:
+/* Whole numbers in the order of the floats, for rk_find_keys_above; -0 and 0 tie:
  *     for i in 0 .. n-1:
  *         bits = those of values[i] + 0
  *         keys[i] = bits >= 0 ? bits : bits ^ 0x7FFFFFFF */
-void rk_float_keys(const float *values, int64_t n, int32_t *keys);
+void rk_floats_to_ordered_keys(const float *values, int64_t n, int32_t *keys);
 
 /*     m = 0
  *     for i in 0 .. n-1:
@@ -32,11 +32,11 @@ void rk_float_keys(const float *values, int64_t n, int32_t *keys);
  *     *n_found = m
  *
  * found [n]: what is behind the first m is undefined. */
-void rk_keys_above(const int32_t *keys, int64_t n, int32_t least, int32_t *found, int64_t *n_found);
+void rk_find_keys_above(const int32_t *keys, int64_t n, int32_t least, int32_t *found, int64_t *n_found);
 
 /* The largest of each row of scores [n_rows, n], n > 0; of equal ones the first:
  *     for r in 0 .. n_rows-1:
  *         best[r] = the least i with scores[r * n + i] = max over j of scores[r * n + j] */
-void rk_row_largest(const float *scores, int64_t n_rows, int64_t n, uint32_t *best);
+void rk_rows_argmax(const float *scores, int64_t n_rows, int64_t n, uint32_t *best);
 
 #endif

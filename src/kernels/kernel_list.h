@@ -20,11 +20,11 @@
     X(rk_finite_check, (const float *values, int64_t n, bool *finite), (values, n, finite))                  \
     X(rk_bag_forward, (const rk_bag_forward_args *args), (args))                                             \
     X(rk_fused_update, (const rk_fused_update_args *args), (args))                                           \
-    X(rk_rows_sum, (const rk_rows_sum_args *args), (args))                                                   \
+    X(rk_sum_row_gradients, (const rk_sum_row_gradients_args *args), (args))                                 \
     X(rk_optimizer_step,                                                                                     \
       (const rk_update *update, float *w, float *slot0, float *slot1, float *g, int64_t dim),                \
       (update, w, slot0, slot1, g, dim))                                                                     \
-    X(rk_random_row, (const rk_random_row_args *args, int64_t id, int32_t dim, float *out),                  \
+    X(rk_random_init_row, (const rk_random_init_row_args *args, int64_t id, int32_t dim, float *out),        \
       (args, id, dim, out))                                                                                  \
     X(rk_row_load, (const rk_rows *rows, int64_t row, float *out), (rows, row, out))                         \
     X(rk_row_store,                                                                                          \
@@ -42,21 +42,21 @@
       (const rk_real *x, const rk_real *dout, int64_t n, int32_t n_vectors, int32_t dim, rk_real *dx),       \
       (x, dout, n, n_vectors, dim, dx))                                                                      \
     X(rk_dropout_mask, (const rk_dropout_mask_args *args), (args))                                           \
-    X(rk_dropout_again,                                                                                      \
+    X(rk_dropout_apply_mask,                                                                                 \
       (const rk_real *from, const uint8_t *kept, int64_t n, rk_real keep, bool add, rk_real *to),            \
       (from, kept, n, keep, add, to))                                                                        \
     X(rk_panel_product, (const rk_panel_product_args *args), (args))                                         \
-    X(rk_candidate_row, (rk_candidate_row_args *args), (args))                                               \
+    X(rk_sample_candidate_loss, (rk_sample_candidate_loss_args *args), (args))                               \
     X(rk_code_products,                                                                                      \
       (const uint8_t *codes, int64_t n, int32_t dim, const int16_t *query, int32_t *out),                    \
       (codes, n, dim, query, out))                                                                           \
     X(rk_row_products,                                                                                       \
       (const rk_loose_f32 *rows, int64_t n, int32_t dim, const float *query, float *out),                    \
       (rows, n, dim, query, out))                                                                            \
-    X(rk_float_keys, (const float *values, int64_t n, int32_t *keys), (values, n, keys))                     \
-    X(rk_keys_above, (const int32_t *keys, int64_t n, int32_t least, int32_t *found, int64_t *n_found),      \
+    X(rk_floats_to_ordered_keys, (const float *values, int64_t n, int32_t *keys), (values, n, keys))         \
+    X(rk_find_keys_above, (const int32_t *keys, int64_t n, int32_t least, int32_t *found, int64_t *n_found), \
       (keys, n, least, found, n_found))                                                                      \
-    X(rk_row_largest, (const float *scores, int64_t n_rows, int64_t n, uint32_t *best),                      \
+    X(rk_rows_argmax, (const float *scores, int64_t n_rows, int64_t n, uint32_t *best),                      \
       (scores, n_rows, n, best))
 // clang-format on
 

@@ -9,14 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/candidate_row.h"
+#include "kernels/sample_candidate_loss.h"
 #include "kernels/dropout_mask.h"
 #include "kernels/index_scan.h"
-#include "kernels/random_row.h"
+#include "kernels/random_init_row.h"
 #include "kernels/real.h"
 #include "kernels/optimizer_step.h"
 #include "kernels/fused_update.h"
-#include "kernels/sort_uses.h"
+#include "kernels/sort_row_uses.h"
 
 /* Bags [first, last) of a CSR batch, into f32:
  *
@@ -104,7 +104,7 @@ typedef struct rk_panel_product_args {
 } rk_panel_product_args;
 void rk_panel_product(const rk_panel_product_args *args);
 
-/* One sample's loss over its candidates (candidate_row/candidate_row.h). */
-void rk_candidate_row(rk_candidate_row_args *args);
+/* One sample's loss over its candidates (kernels/sample_candidate_loss.h). */
+void rk_sample_candidate_loss(rk_sample_candidate_loss_args *args);
 
 #endif

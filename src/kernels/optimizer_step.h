@@ -21,7 +21,7 @@ typedef struct rk_update {
     bool nesterov, sum_inside_sqrt, clips_gradient, clips_weight;
 } rk_update;
 
-/* w [dim]; slot0, slot1: [dim] or [1] as rk_optimizer_slots says, NULL if the kind has none; g [dim] is
+/* w [dim]; slot0, slot1: [dim] or [1] as rk_optimizer_list_slots says, NULL if the kind has none; g [dim] is
  * clipped in place.
  *
  *     g = clip(g);  w -= decay * w;  (the kind's rule);  w = clip(w) */

@@ -20,7 +20,7 @@ enum { ROWS = 12, NARROW_ROWS = 12, PANELS = 2, WIDTH = 16 };
 #define ADD(a, b)            _mm512_add_ps(a, b)
 #define ADD_PRODUCT(x, w, s) _mm512_fmadd_ps(x, w, s)
 #define RELU(v)              _mm512_max_ps(_mm512_setzero_ps(), v)
-static mask mask_of(int64_t n) {
+static mask mask_of_first_columns(int64_t n) {
     return n >= WIDTH ? 0xffff : n > 0 ? (mask)((1u << n) - 1) : 0;
 }
 #elif defined(__AVX2__) && !defined(RK_REAL_F64)
@@ -36,7 +36,7 @@ enum { ROWS = 6, NARROW_ROWS = 12, PANELS = 1, WIDTH = 8 };
 #define ADD(a, b)            _mm256_add_ps(a, b)
 #define ADD_PRODUCT(x, w, s) _mm256_fmadd_ps(x, w, s)
 #define RELU(v)              _mm256_max_ps(_mm256_setzero_ps(), v)
-static mask mask_of(int64_t n) {
+static mask mask_of_first_columns(int64_t n) {
     int32_t most = n < WIDTH ? (int32_t)n : WIDTH;
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(most), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
@@ -56,7 +56,7 @@ enum { ROWS = 4, NARROW_ROWS = 4, PANELS = 1, WIDTH = 1 };
 #define ADD_PRODUCT(x, w, s) fmaf(x, w, s)
 #endif
 #define RELU(v) ((v) < 0 ? 0 : (v)) /* NaN stays */
-static mask mask_of(int64_t n) {
+static mask mask_of_first_columns(int64_t n) {
     return n > 0;
 }
 #endif
@@ -147,7 +147,7 @@ void RK_KERNEL_NAME(rk_panel_product)(const rk_panel_product_args *a) {
         some.bias = a->bias ? a->bias + c : NULL;
         if (some.width < panels * COLUMNS) {
             if (a->bias) some.bias = memcpy(padded, a->bias + c, (size_t)some.width * sizeof *a->bias);
-            for (int v = 0; v < MOST; v++) some.there[v] = mask_of(some.width - v * WIDTH);
+            for (int v = 0; v < MOST; v++) some.there[v] = mask_of_first_columns(some.width - v * WIDTH);
         }
         if (some.width <= WIDTH)
             multiply_all_rows(a, &some, NARROW_ROWS, 1, begin, a->y + c);

@@ -43,13 +43,13 @@ enum { INFINITE = 0x7F800000 };
 static inline bool find_row_range(const float *row, int64_t dim, float *least, float *greatest) {
     int32_t low = INT32_MAX, high = INT32_MIN; /* of whole numbers the compiler compares many at once */
     for (int64_t i = 0; i < dim; i++) {
-        int32_t key = rk_f32_order((int32_t)rk_f32_bits(row[i]));
+        int32_t key = rk_f32_bits_to_ordered((int32_t)rk_f32_bits(row[i]));
         low = key < low ? key : low;
         high = key > high ? key : high;
     }
-    *least = rk_f32_from_bits((uint32_t)rk_f32_order(low));
-    *greatest = rk_f32_from_bits((uint32_t)rk_f32_order(high));
-    return high < INFINITE && low > rk_f32_order((int32_t)(INT32_MIN | INFINITE)) &&
+    *least = rk_f32_from_bits((uint32_t)rk_f32_bits_to_ordered(low));
+    *greatest = rk_f32_from_bits((uint32_t)rk_f32_bits_to_ordered(high));
+    return high < INFINITE && low > rk_f32_bits_to_ordered((int32_t)(INT32_MIN | INFINITE)) &&
            *greatest - *least < rk_f32_from_bits(INFINITE);
 }
 

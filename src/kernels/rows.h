@@ -30,7 +30,7 @@ typedef struct rk_rows {
     int64_t key_stride;
 } rk_rows;
 
-static inline int64_t rk_rows_id(const rk_rows *rows, int64_t row) {
+static inline int64_t rk_id_of_row(const rk_rows *rows, int64_t row) {
     if (rows->keys) return rows->keys[row * rows->key_stride];
     return rows->n_parts ? row * rows->n_parts + rows->part : row;
 }

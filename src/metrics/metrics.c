@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "metrics/rank_sort.h"
+#include "metrics/sort_by_prediction.h"
 
 struct rk_metrics {
     bool binary, optional;
@@ -68,7 +68,7 @@ void rk_metrics_clear(rk_metrics *metrics) {
     metrics->ungrouped = false;
 }
 
-static rk_status check_sample(bool binary, rk_metric_sample s, long long row) {
+static rk_status check_metric_sample(bool binary, rk_metric_sample s, long long row) {
     RK_FAIL_IF(!isfinite(s.prediction), RK_NOT_FINITE, "row %lld: the prediction is %g", row, s.prediction);
     RK_FAIL_IF(!isfinite(s.label), RK_NOT_FINITE, "row %lld: the label is %g", row, s.label);
     RK_FAIL_IF(!isfinite(s.weight), RK_NOT_FINITE, "row %lld: the sample weight is %g", row, s.weight);
@@ -95,7 +95,7 @@ rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *prediction
     for (int64_t i = 0; i < n; i++) {
         rk_metric_sample s = {predictions[i * stride], labels[i * stride], weights ? weights[i] : 1};
         if (metrics->optional && isnan(s.label)) continue;
-        RK_TRY(check_sample(metrics->binary, s, (long long)metrics->n_rows + i));
+        RK_TRY(check_metric_sample(metrics->binary, s, (long long)metrics->n_rows + i));
         if (grouped) metrics->groups[at] = groups[i];
         metrics->samples[at++] = s;
     }
@@ -108,8 +108,8 @@ rk_status rk_metrics_add(rk_metrics *metrics, int64_t n, const float *prediction
 /* AUC of items[n], sorted by prediction. */
 static double compute_auc(const rk_metrics *metrics, const rk_rank_item *items, size_t n) {
     rk_pair_sum pairs = {0};
-    for (size_t i = 0; i < n; i++) rk_pair_sum_add(&pairs, metrics->samples[items[i].index]);
-    return rk_pair_sum_area(&pairs);
+    for (size_t i = 0; i < n; i++) rk_pair_sum_add_sample(&pairs, metrics->samples[items[i].index]);
+    return rk_pair_sum_compute_auc(&pairs);
 }
 
 /* items sorted by (group, prediction): the groups' AUCs, weighted by the groups' weights; groups of one class
@@ -129,7 +129,7 @@ static double compute_gauc(const rk_metrics *metrics, const rk_rank_item *items)
     return weights > 0 ? sum / weights : NAN;
 }
 
-static bool is_grouped(const rk_metrics *metrics) {
+static bool has_groups_of_all_samples(const rk_metrics *metrics) {
     return metrics->n && !metrics->ungrouped;
 }
 
@@ -138,32 +138,33 @@ static rk_status compute_auc_and_gauc(const rk_metrics *metrics, rk_metric_total
     size_t n = metrics->n;
     RK_TRY(rk_alloc(2 * n, sizeof *items, &items)); /* the second half is scratch */
     for (size_t i = 0; i < n; i++)
-        items[i] = (rk_rank_item){rk_rank_key(metrics->samples[i].prediction), (uint32_t)i};
-    rk_rank_sort(items, items + n, n);
+        items[i] = (rk_rank_item){rk_prediction_sort_key(metrics->samples[i].prediction), (uint32_t)i};
+    rk_sort_by_prediction(items, items + n, n);
     out->auc = compute_auc(metrics, items, n);
-    if (is_grouped(metrics)) {
+    if (has_groups_of_all_samples(metrics)) {
         /* The sort is stable: by the low half of the group, then by the high half. */
         for (int shift = 0; shift <= 32; shift += 32) {
             for (size_t i = 0; i < n; i++)
                 items[i].key = (uint32_t)((uint64_t)metrics->groups[items[i].index] >> shift);
-            rk_rank_sort(items, items + n, n);
+            rk_sort_by_prediction(items, items + n, n);
         }
         out->gauc = compute_gauc(metrics, items);
     }
     return RK_OK;
 }
 
-static rk_status compute_sums_and_auc_on_cpu(const rk_metrics *metrics, rk_metric_totals *out) {
-    for (size_t i = 0; i < metrics->n; i++) rk_metric_add(out->sums, metrics->binary, metrics->samples[i]);
+static rk_status compute_totals_on_cpu(const rk_metrics *metrics, rk_metric_totals *out) {
+    for (size_t i = 0; i < metrics->n; i++)
+        rk_metric_sums_add_sample(out->sums, metrics->binary, metrics->samples[i]);
     return metrics->binary ? compute_auc_and_gauc(metrics, out) : RK_OK;
 }
 
-static rk_status compute_sums_and_auc(const rk_metrics *metrics, rk_metric_totals *out) {
-    if (!metrics->function || !metrics->n) return compute_sums_and_auc_on_cpu(metrics, out);
-    const int64_t *groups = is_grouped(metrics) ? metrics->groups : NULL;
+static rk_status compute_totals(const rk_metrics *metrics, rk_metric_totals *out) {
+    if (!metrics->function || !metrics->n) return compute_totals_on_cpu(metrics, out);
+    const int64_t *groups = has_groups_of_all_samples(metrics) ? metrics->groups : NULL;
     rk_status status = metrics->function(metrics->context, metrics->binary, (int64_t)metrics->n,
                                          metrics->samples, groups, out);
-    return status == RK_NO_MEMORY ? compute_sums_and_auc_on_cpu(metrics, out) : status;
+    return status == RK_NO_MEMORY ? compute_totals_on_cpu(metrics, out) : status;
 }
 
 static void compute_binary_values(const double *sums, double *values) {
@@ -173,7 +174,7 @@ static void compute_binary_values(const double *sums, double *values) {
     values[RK_METRIC_accuracy] = sums[RK_SUM_RIGHT] / weights;
     if (labels > 0) values[RK_METRIC_calibration] = sums[RK_SUM_PREDICTIONS] / labels;
     if (rate > 0 && rate < 1)
-        values[RK_METRIC_normalized_entropy] = loss / weights / rk_cross_entropy_of(rate, rate);
+        values[RK_METRIC_normalized_entropy] = loss / weights / rk_cross_entropy_of_probability(rate, rate);
 }
 
 static void compute_regression_values(const double *sums, double *values) {
@@ -183,7 +184,7 @@ static void compute_regression_values(const double *sums, double *values) {
 
 rk_status rk_metrics_compute(rk_metrics *metrics, double *values) {
     rk_metric_totals totals = {.auc = NAN, .gauc = NAN};
-    RK_TRY(compute_sums_and_auc(metrics, &totals));
+    RK_TRY(compute_totals(metrics, &totals));
     for (int i = 0; i < RK_METRIC_COUNT; i++) values[i] = NAN;
     values[RK_METRIC_auc] = totals.auc;
     values[RK_METRIC_gauc] = totals.gauc;

@@ -9,20 +9,20 @@
 #include "base/memory.h"
 #include "base/text/text.h"
 #include "metrics/metrics.h"
-#include "metrics/rank_sort.h"
+#include "metrics/sort_by_prediction.h"
 #include "base/select_top_k.h"
 
 /* A score and its item as one number: the larger, the earlier in the ranking. Distinct for distinct items, so
  * every order is the same. */
 static uint64_t ranking_key_of(float score, uint32_t item) {
-    return (uint64_t)rk_rank_key(score) << 32 | (UINT32_MAX - item);
+    return (uint64_t)rk_prediction_sort_key(score) << 32 | (UINT32_MAX - item);
 }
 
 static uint32_t item_of_ranking_key(uint64_t place) {
     return UINT32_MAX - (uint32_t)place;
 }
 
-static void swap_keys(uint64_t *a, uint64_t *b) {
+static void swap_ranking_keys(uint64_t *a, uint64_t *b) {
     uint64_t kept = *a;
     *a = *b;
     *b = kept;
@@ -32,10 +32,10 @@ static void sort_descending(uint64_t *places, size_t n) {
     for (size_t gap = n / 2; gap; gap /= 2) /* Shell's */
         for (size_t i = gap; i < n; i++)
             for (size_t j = i; j >= gap && places[j - gap] < places[j]; j -= gap)
-                swap_keys(&places[j], &places[j - gap]);
+                swap_ranking_keys(&places[j], &places[j - gap]);
 }
 
-static rk_status check_items(const char *what, const int64_t *items, int64_t n, int64_t n_items) {
+static rk_status check_item_list(const char *what, const int64_t *items, int64_t n, int64_t n_items) {
     for (int64_t i = 0; i < n; i++) {
         RK_FAIL_IF(items[i] < 0 || items[i] >= n_items, RK_INVALID_ARGUMENT,
                    "%s item %lld is not one of the %lld items", what, (long long)items[i],
@@ -69,7 +69,7 @@ static bool any_beats_threshold(const selection *s, const float *scores, int64_t
     return any;
 }
 
-static rk_status add_candidate(selection *s, const float *scores, int64_t item) {
+static rk_status add_item_if_among_best(selection *s, const float *scores, int64_t item) {
     RK_FAIL_IF(!isfinite(scores[item]), RK_NOT_FINITE, "the score of item %lld is %g", (long long)item,
                scores[item]);
     uint64_t place = ranking_key_of(scores[item], (uint32_t)item);
@@ -81,8 +81,8 @@ static rk_status add_candidate(selection *s, const float *scores, int64_t item) 
 
 /* The best k places to the front of best[2k], descending; *out_n: how many there are. Nearly all stretches of
  * scores have none that may enter. */
-static rk_status select_best(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked,
-                             size_t k, uint64_t *best, size_t *out_n) {
+static rk_status select_best_items(const float *scores, int64_t n_items, const int64_t *masked,
+                                   int64_t n_masked, size_t k, uint64_t *best, size_t *out_n) {
     enum {
         STRETCH = 16
     }; /* longer ones have one that may enter more often: a user has some 200 among 40,000 items */
@@ -94,7 +94,7 @@ static rk_status select_best(const float *scores, int64_t n_items, const int64_t
         for (int64_t item = first; item < last; item++) {
             while (next_masked < n_masked && masked[next_masked] < item) next_masked++;
             if (next_masked == n_masked || masked[next_masked] != item)
-                RK_TRY(add_candidate(&s, scores, item));
+                RK_TRY(add_item_if_among_best(&s, scores, item));
         }
     }
     if (s.n > k) keep_best_k(&s, scores);
@@ -114,7 +114,8 @@ static rk_ranking_metrics metrics_at_cutoff(const uint64_t *places, size_t n, in
 }
 
 /* The best items, in their order, to the places of those that are relevant; how many. */
-static size_t find_relevant(uint64_t *best, size_t n, const int64_t *relevant, int64_t n_relevant) {
+static size_t find_positions_of_relevant(uint64_t *best, size_t n, const int64_t *relevant,
+                                         int64_t n_relevant) {
     size_t n_found = 0;
     for (size_t i = 0; i < n; i++)
         if (rk_sorted_contains(relevant, n_relevant, item_of_ranking_key(best[i]))) best[n_found++] = i;
@@ -137,14 +138,14 @@ rk_status rk_ranking_metrics_at_ks(const float *scores, int64_t n_items, const i
     RK_TRY(check_cutoffs(ks, n_ks, &most));
     RK_FAIL_IF(n_items < 0 || n_items > UINT32_MAX, RK_INVALID_ARGUMENT, "%lld items cannot be ranked",
                (long long)n_items);
-    RK_TRY(check_items("masked", masked, n_masked, n_items));
-    RK_TRY(check_items("relevant", relevant, n_relevant, n_items));
+    RK_TRY(check_item_list("masked", masked, n_masked, n_items));
+    RK_TRY(check_item_list("relevant", relevant, n_relevant, n_items));
     for (int64_t i = 0; i < n_relevant; i++) n_wanted += !rk_sorted_contains(masked, n_masked, relevant[i]);
     size_t n, n_kept = (size_t)(most < n_items ? most : n_items);
     RK_AUTOFREE uint64_t *best = NULL;
     RK_TRY(rk_alloc(2 * n_kept + 1, sizeof *best, &best));
-    RK_TRY(select_best(scores, n_items, masked, n_masked, n_kept, best, &n));
-    n = find_relevant(best, n, relevant, n_relevant);
+    RK_TRY(select_best_items(scores, n_items, masked, n_masked, n_kept, best, &n));
+    n = find_positions_of_relevant(best, n, relevant, n_relevant);
     for (size_t i = 0; i < n_ks; i++) out[i] = metrics_at_cutoff(best, n, n_wanted, ks[i]);
     return RK_OK;
 }
@@ -156,10 +157,10 @@ rk_status rk_rank_top_k(const float *scores, int64_t n_items, const int64_t *exc
     RK_FAIL_IF(k < 1, RK_INVALID_ARGUMENT, "k must be 1 or more, not %lld", (long long)k);
     RK_FAIL_IF(n_items < 0 || n_items > UINT32_MAX, RK_INVALID_ARGUMENT, "%lld items cannot be ranked",
                (long long)n_items);
-    RK_TRY(check_items("excluded", excluded, n_excluded, n_items));
+    RK_TRY(check_item_list("excluded", excluded, n_excluded, n_items));
     size_t n_kept = (size_t)(k < n_items ? k : n_items);
     RK_TRY(rk_alloc(2 * n_kept + 1, sizeof *best, &best));
-    rk_status status = select_best(scores, n_items, excluded, n_excluded, n_kept, best, &n_best);
+    rk_status status = select_best_items(scores, n_items, excluded, n_excluded, n_kept, best, &n_best);
     for (size_t i = 0; i < n_best && status == RK_OK; i++) items[i] = item_of_ranking_key(best[i]);
     if (status == RK_OK) *n = (int64_t)n_best;
     rk_free(best);

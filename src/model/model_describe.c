@@ -17,13 +17,13 @@ typedef struct short_text {
 
 static short_text format_bytes(uint64_t bytes) {
     short_text out;
-    rk_human_bytes((double)bytes, out.text, sizeof out.text);
+    rk_format_bytes((double)bytes, out.text, sizeof out.text);
     return out;
 }
 
 static short_text format_count(uint64_t count) {
     short_text out;
-    rk_human_count((double)count, out.text, sizeof out.text);
+    rk_format_count((double)count, out.text, sizeof out.text);
     return out;
 }
 
@@ -186,7 +186,7 @@ static double estimate_routing_bytes(const rk_model *model, const rk_batch *usua
             continue;
         }
         const rk_ids *ids = &usual->features[model->lookups[f].source];
-        double n_ids = (double)rk_ids_begin(ids, usual->n) / n;
+        double n_ids = (double)rk_ids_begin_of_sample(ids, usual->n) / n;
         bytes += 8 * n_ids + (ids->weights ? 12 * n_ids : 0) + (ids->offsets ? 0 : 8) + (n_ids > 1 ? 4 : 0);
     }
     return 1.25 * bytes * (double)model->max_batch * (model->stale ? 2 : 1);

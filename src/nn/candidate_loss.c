@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/failure.h"
+#include "base/thread/parallel_failure.h"
 #include "base/memory.h"
 #include "base/thread/parallel.h"
 #include "base/tree_sum.h"
@@ -37,7 +37,7 @@ struct rk_candidate_loss {
     /* the batch under way */
     const rk_candidate_loss_args *args;
     int64_t first, n_candidates; /* items first .. first+n_candidates-1 are candidates */
-    rk_failure failure;
+    rk_parallel_failure failure;
 };
 
 static size_t count_groups(const rk_candidate_loss *l) {
@@ -77,7 +77,7 @@ static rk_status reserve_memory(rk_candidate_loss *l) {
     for (size_t g = 0; g < count_groups(l); g++) {
         RK_TRY(RK_ALLOC_ALL(RK_ARRAY(ROWS * cols, l->groups[g].scores),
                             RK_ARRAY((size_t)c->dim * cols, l->groups[g].gradients),
-                            {rk_packed_matrix_workspace(l->matrix), 1, &l->groups[g].workspace}));
+                            {rk_packed_matrix_workspace_bytes(l->matrix), 1, &l->groups[g].workspace}));
     }
     return RK_OK;
 }
@@ -144,7 +144,7 @@ static rk_status run_block(rk_candidate_loss *l, group *g, int64_t begin, int64_
     RK_TRY(rk_packed_matrix_forward(l->matrix, n, users, NULL, false, g->scores, g->workspace));
     for (int64_t r = 0; r < n; r++) {
         int64_t i = begin + r;
-        rk_candidate_row_args row = {
+        rk_sample_candidate_loss_args row = {
             .kind = c->kind,
             .scores = g->scores + r * l->n_cols,
             .ids = l->ids,
@@ -161,7 +161,7 @@ static rk_status run_block(rk_candidate_loss *l, group *g, int64_t begin, int64_
             .negative_weight = c->negative_weight,
             .weight = a->scale * (a->weights ? (double)a->weights[i] : 1),
         };
-        rk_candidate_row(&row);
+        rk_sample_candidate_loss(&row);
         g->loss += row.loss;
         l->own[i] = row.own_gradient;
         for (int64_t k = 0; k < dim; k++) a->user_gradient[i * dim + k] = l->own[i] * a->items[i * dim + k];
@@ -179,7 +179,7 @@ static void run_group(void *context, size_t task, int thread) {
         memset(g->gradients, 0, (size_t)(l->config.dim * l->n_cols) * sizeof *g->gradients);
     for (size_t b = g->first; b < g->last; b++) {
         int64_t begin = (int64_t)b * ROWS, left = l->args->n - begin;
-        rk_failure_record(&l->failure, begin, run_block(l, g, begin, left < ROWS ? left : ROWS));
+        rk_parallel_failure_record(&l->failure, begin, run_block(l, g, begin, left < ROWS ? left : ROWS));
     }
 }
 
@@ -247,12 +247,12 @@ rk_status rk_candidate_loss_run(rk_candidate_loss *l, const rk_candidate_loss_ar
     l->args = args;
     l->first = l->config.in_batch ? 0 : args->n;
     l->n_candidates = args->n + l->config.n_sampled - l->first;
-    l->failure = (rk_failure)RK_FAILURE_INIT;
+    l->failure = (rk_parallel_failure)RK_FAILURE_INIT;
     for (int32_t here = 0; here < l->config.n_here; here++) assign_blocks(l, here);
     rk_parallel_for(rk_block_count((size_t)l->n_cols, TILE), transpose_tile, l);
-    RK_TRY(rk_packed_matrix_set(l->matrix, l->candidates, true));
+    RK_TRY(rk_packed_matrix_set_weights(l->matrix, l->candidates, true));
     rk_parallel_for(count_groups(l), run_group, l);
-    RK_TRY(rk_failure_status(&l->failure));
+    RK_TRY(rk_parallel_failure_status(&l->failure));
     rk_parallel_for(rk_block_count((size_t)(args->n + l->config.n_sampled), TILE), sum_tile, l);
     for (int32_t here = 0; here < l->config.n_here; here++) {
         out[here] = 0;

@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "kernels/candidate_row.h"
+#include "kernels/sample_candidate_loss.h"
 
 typedef struct rk_candidate_loss_config {
     rk_candidate_loss_kind kind;

@@ -49,7 +49,7 @@ rk_status rk_dense_optimizer_create(const rk_dense_optimizer_config *config, rk_
     o->config = *config;
     o->graph = graph;
     o->factor = 1;
-    o->n_slots = rk_optimizer_slots(&config->optimizer, o->slots);
+    o->n_slots = rk_optimizer_list_slots(&config->optimizer, o->slots);
     size_t n_slots = (size_t)rk_graph_n_parameters(graph) * (size_t)o->n_slots;
     rk_status status;
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY(n_slots, o->slot_values), RK_ARRAY(n_slots, o->slot_counts)));
@@ -124,7 +124,7 @@ rk_status rk_dense_optimizer_check(rk_dense_optimizer *o) {
 }
 
 void rk_dense_optimizer_apply(rk_dense_optimizer *o) {
-    rk_update_set_coefficients(&o->config.optimizer, o->step, o->factor, &o->update);
+    rk_optimizer_set_step_coefficients(&o->config.optimizer, o->step, o->factor, &o->update);
     rk_parallel_for_work(o->n_pieces, o->n_values, update_piece, o);
     o->step++;
 }

@@ -2,14 +2,14 @@
 
 #include <math.h>
 
-#include "kernels/inline/scalar_rules.h"
+#include "kernels/inline/scalar_functions.h"
 
 const char *rk_loss_name(rk_loss_kind kind) {
     return kind == RK_LOSS_MSE ? "mse" : "sigmoid_cross_entropy";
 }
 
 rk_real rk_loss_prediction(rk_loss_kind kind, rk_real logit) {
-    return kind == RK_LOSS_MSE ? logit : (rk_real)rk_sigmoid_of((double)logit);
+    return kind == RK_LOSS_MSE ? logit : (rk_real)rk_sigmoid((double)logit);
 }
 
 double rk_loss_total_weight(int64_t n, const float *weights, const float *labels, int64_t stride) {
@@ -30,8 +30,8 @@ void rk_loss_compute(const rk_loss_args *a, double *out) {
         }
         double x = a->logits[at], y = rk_smoothed_label(a->labels[at], a->smoothing),
                w = a->weights ? (double)a->weights[i] : 1;
-        sum += w * (mse ? (x - y) * (x - y) : rk_cross_entropy(x, y));
-        double slope = mse ? 2 * (x - y) : rk_sigmoid_of(x) - y;
+        sum += w * (mse ? (x - y) * (x - y) : rk_cross_entropy_of_logit(x, y));
+        double slope = mse ? 2 * (x - y) : rk_sigmoid(x) - y;
         if (a->gradient) a->gradient[at] = (rk_real)(a->scale * w * slope);
     }
     *out = a->scale * sum;

@@ -199,7 +199,7 @@ static const struct {
 #undef OPTION
 };
 
-static void apply_options(const rk_optimizer_config *c, rk_optimizer *o) {
+static void apply_given_options(const rk_optimizer_config *c, rk_optimizer *o) {
     if (!isnan(c->clip_gradient)) o->clip_gradient_min = -c->clip_gradient;
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         double given;
@@ -217,7 +217,7 @@ rk_status rk_optimizer_resolve(const rk_optimizer_config *c, const rk_yaml *yaml
     RK_TRY(rk_optimizer_init(&o, kind));
     RK_TRY(check_options_used(c, yaml, (int)kind));
     RK_TRY(check_schedule_used(c, yaml));
-    apply_options(c, &o);
+    apply_given_options(c, &o);
     o.schedule = (rk_schedule){(rk_schedule_kind)c->schedule.kind,
                                c->schedule.warmup_steps,
                                c->schedule.decay_steps,

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-int rk_optimizer_slots(const rk_optimizer *o, rk_slot out[RK_MAX_SLOTS]) {
+int rk_optimizer_list_slots(const rk_optimizer *o, rk_slot out[RK_MAX_SLOTS]) {
     float initial = (float)o->initial_accumulator;
     switch (o->kind) {
         case RK_OPTIMIZER_MOMENTUM:
@@ -40,7 +40,7 @@ int rk_optimizer_slots(const rk_optimizer *o, rk_slot out[RK_MAX_SLOTS]) {
     return 0;
 }
 
-void rk_update_set_coefficients(const rk_optimizer *o, int64_t step, double factor, rk_update *out) {
+void rk_optimizer_set_step_coefficients(const rk_optimizer *o, int64_t step, double factor, rk_update *out) {
     double rate = o->learning_rate * rk_schedule_factor(&o->schedule, step) * factor;
     bool inside =
         o->kind == RK_OPTIMIZER_LAMB || o->kind == RK_OPTIMIZER_LARS; /* their decay is part of the step */

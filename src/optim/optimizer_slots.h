@@ -16,10 +16,11 @@ typedef struct rk_slot {
 } rk_slot;
 
 /* The slots of an optimizer; returns their number, 0..RK_MAX_SLOTS. */
-int rk_optimizer_slots(const rk_optimizer *optimizer, rk_slot out[RK_MAX_SLOTS]);
+int rk_optimizer_list_slots(const rk_optimizer *optimizer, rk_slot out[RK_MAX_SLOTS]);
 
 /* `step` counts the optimizer's updates so far (0 at the first). `factor`: an outside factor on the learning
  * rate. */
-void rk_update_set_coefficients(const rk_optimizer *optimizer, int64_t step, double factor, rk_update *out);
+void rk_optimizer_set_step_coefficients(const rk_optimizer *optimizer, int64_t step, double factor,
+                                        rk_update *out);
 
 #endif

@@ -161,7 +161,8 @@ static rk_status check_items(const rk_item_catalog *c, const char *what, const i
 static rk_status check_lists(const rk_item_catalog *c, const rk_item_search *o, int64_t n_users) {
     RK_TRY(check_items(c, "only", o->only, o->only ? o->n_only : 0));
     for (int64_t user = 0; o->excluded && user < n_users; user++) {
-        int64_t begin = rk_ids_begin(o->excluded, user), n = rk_ids_begin(o->excluded, user + 1) - begin;
+        int64_t begin = rk_ids_begin_of_sample(o->excluded, user),
+                n = rk_ids_begin_of_sample(o->excluded, user + 1) - begin;
         rk_status status = n ? check_items(c, "excluded", o->excluded->ids + begin, n) : RK_OK;
         if (status != RK_OK) return rk_error_context(status, "row %lld", (long long)user);
     }
@@ -179,7 +180,7 @@ static rk_status search_index(const rk_item_catalog *c, rk_session *s, const rk_
                               int64_t n_users) {
     const rk_item_choice *items = &c->from.items;
     const int64_t n_found = n_users * o->k, n_only = o->only ? o->n_only : 0,
-                  n_excluded = o->excluded ? rk_ids_begin(o->excluded, n_users) : 0;
+                  n_excluded = o->excluded ? rk_ids_begin_of_sample(o->excluded, n_users) : 0;
     rk_index_search_options options = RK_INDEX_SEARCH_OPTIONS_INIT;
     RK_TRY(rk_reserve(&s->found, &s->found_capacity, (size_t)n_found, sizeof *s->found));
     RK_TRY(rk_reserve(&s->ids, &s->ids_capacity, (size_t)n_found, sizeof *s->ids));

@@ -84,7 +84,7 @@ rk_status rk_ranked_output_write(rk_ranked_output *o, const rk_ranked *ranked) {
         if (!isfinite(ranked->scores[i]))
             return rk_error_hint(
                 rk_error(RK_NOT_FINITE, "%s '%.*s': a score is not finite", o->key,
-                         rk_span_message_bytes(ranked->name), ranked->name.data),
+                         rk_span_printed_bytes(ranked->name), ranked->name.data),
                 "parameters of the checkpoint or values of the row are too large, or not finite");
     if (o->format == RK_RECOMMEND_CSV)
         write_csv_line(&o->line, ranked);

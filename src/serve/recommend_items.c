@@ -11,7 +11,7 @@
 enum { ITEMS_AT_ONCE = 8192, SHOWN = 5 };
 
 rk_status rk_unknown_values_add(rk_unknown_values *u, rk_span value) {
-    int shown = rk_span_message_bytes(value);
+    int shown = rk_span_printed_bytes(value);
     if (u->n++ < SHOWN) rk_buffer_printf(&u->text, "%s'%.*s'", u->n > 1 ? ", " : "", shown, value.data);
     return u->text.status;
 }
@@ -277,7 +277,7 @@ rk_status rk_item_choice_check_index(const rk_item_choice *c) {
             rk_error(
                 RK_UNSUPPORTED,
                 "the items '%.*s' and '%.*s' have keys with the same low 63 bits, and an index has no more",
-                rk_span_message_bytes(a), a.data, rk_span_message_bytes(b), b.data),
+                rk_span_printed_bytes(a), a.data, rk_span_printed_bytes(b), b.data),
             "leave one of them out (--items)");
     }
     return RK_OK;

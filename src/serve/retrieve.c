@@ -131,8 +131,8 @@ static rk_status rank_wanted_items(rk_session *s, const rk_exact_search *q, cons
 
 static rk_status rank_user(rk_session *s, const rk_exact_search *q, int64_t user, const float *scores,
                            int64_t *best) {
-    int64_t first = q->excluded ? rk_ids_begin(q->excluded, user) : 0,
-            end = q->excluded ? rk_ids_begin(q->excluded, user + 1) : 0, n;
+    int64_t first = q->excluded ? rk_ids_begin_of_sample(q->excluded, user) : 0,
+            end = q->excluded ? rk_ids_begin_of_sample(q->excluded, user + 1) : 0, n;
     const int64_t *excluded = end > first ? q->excluded->ids + first : NULL;
     rk_found_item *found = s->found + user * q->k;
     RK_FAIL_IF(atomic_load(&s->cancel), RK_INTERRUPTED, "the search was cancelled");
@@ -149,7 +149,8 @@ static rk_status reserve_search(rk_session *s, const rk_item_index *x, int64_t n
     int64_t at_once = n < RK_USERS_AT_ONCE ? n : (int64_t)RK_USERS_AT_ONCE;
     RK_TRY(rk_reserve(&s->scores, &s->scores_capacity, (size_t)(at_once * x->n_items), sizeof *s->scores));
     RK_TRY(rk_reserve(&s->found, &s->found_capacity, (size_t)(n * k), sizeof *s->found));
-    return rk_reserve(&s->product_memory, &s->product_capacity, rk_packed_matrix_workspace(x->vectors), 1);
+    return rk_reserve(&s->product_memory, &s->product_capacity, rk_packed_matrix_workspace_bytes(x->vectors),
+                      1);
 }
 
 rk_status rk_session_search(rk_session *s, const rk_exact_search *q, int64_t n) {

@@ -41,7 +41,7 @@ rk_status rk_session_schema(const rk_session *s, struct ArrowSchema *out) {
 int64_t rk_session_n_inputs(const rk_session *s, const struct ArrowSchema *schema) {
     int64_t n = 0;
     while (n < schema->n_children &&
-           !rk_transforms_is_label(rk_session_transforms(s), schema->children[n]->name))
+           !rk_transforms_is_label_column(rk_session_transforms(s), schema->children[n]->name))
         n++;
     return n;
 }

@@ -25,7 +25,7 @@ static void release_vectors(rk_named_vectors *v) {
 
 static rk_status add_name(rk_named_vectors *v, rk_span name) {
     RK_FAIL_IF(memchr(name.data, '\n', name.n_bytes), RK_BAD_DATA,
-               "a name has a line end, but names are written one a line: '%.*s'", rk_span_message_bytes(name),
+               "a name has a line end, but names are written one a line: '%.*s'", rk_span_printed_bytes(name),
                name.data);
     rk_buffer_append(&v->names, name.data, name.n_bytes);
     rk_buffer_append_u8(&v->names, '\n');

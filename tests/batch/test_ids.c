@@ -22,9 +22,9 @@ static rk_ids make(int which) {
 enum { N_KINDS = 6 };
 
 static void assert_sample(const rk_ids *a, int64_t sample, const rk_ids *b, int64_t same) {
-    int64_t begin = rk_ids_begin(a, sample), n = rk_ids_begin(a, sample + 1) - begin,
-            at = rk_ids_begin(b, same);
-    assert_int_equal(rk_ids_begin(b, same + 1) - at, n);
+    int64_t begin = rk_ids_begin_of_sample(a, sample), n = rk_ids_begin_of_sample(a, sample + 1) - begin,
+            at = rk_ids_begin_of_sample(b, same);
+    assert_int_equal(rk_ids_begin_of_sample(b, same + 1) - at, n);
     for (int64_t i = 0; i < n; i++) assert_int_equal(a->ids[begin + i], b->ids[at + i]);
     for (int64_t i = 0; i < n && a->weights; i++)
         assert_memory_equal(&a->weights[begin + i], &b->weights[at + i], sizeof(float));
@@ -42,14 +42,14 @@ static void test_slice(void **state) {
                 rk_ids slice = rk_ids_slice(&all, first, n, memory), other;
                 OK(rk_id_list_slice(&list, &all, first, n, &other));
                 assert_int_equal(memory[n + 1], 77);
-                assert_int_equal(rk_ids_begin(&slice, 0), 0);
+                assert_int_equal(rk_ids_begin_of_sample(&slice, 0), 0);
                 assert_true((slice.offsets == NULL) == (all.offsets == NULL));
                 assert_true((slice.weights == NULL) == (all.weights == NULL));
                 for (int64_t s = 0; s < n; s++) {
                     assert_sample(&all, first + s, &slice, s);
                     assert_sample(&all, first + s, &other, s);
                 }
-                if (n) assert_true(slice.ids == all.ids + rk_ids_begin(&all, first)); /* a view */
+                if (n) assert_true(slice.ids == all.ids + rk_ids_begin_of_sample(&all, first)); /* a view */
             }
     }
     const rk_ids none = {.offsets = offsets + N}; /* no samples, and so no ids */
@@ -74,14 +74,14 @@ static void test_lists(void **state) {
                 OK(rk_id_list_append(&list, &y, 0, N));
                 rk_ids view = rk_id_list_view(&list);
                 assert_int_equal(list.n, 7 + N + N);
-                assert_int_equal(list.n_ids, rk_ids_begin(&view, list.n));
+                assert_int_equal(list.n_ids, rk_ids_begin_of_sample(&view, list.n));
                 for (int64_t s = 0; s < 7; s++) assert_sample(&x, 2 + s, &view, s);
                 for (int64_t s = 0; s < N; s++) assert_sample(&y, order[s], &view, 7 + s);
                 for (int64_t s = 0; s < N; s++) assert_sample(&y, s, &view, 7 + N + s);
                 if (a == b && a / 2) assert_null(view.offsets); /* alike samples need none */
                 rk_id_list_truncate(&list, 7);
                 view = rk_id_list_view(&list);
-                assert_int_equal(list.n_ids, rk_ids_begin(&view, 7));
+                assert_int_equal(list.n_ids, rk_ids_begin_of_sample(&view, 7));
                 for (int64_t s = 0; s < 7; s++) assert_sample(&x, 2 + s, &view, s);
             }
     rk_id_list_release(&list);
@@ -143,15 +143,15 @@ static void test_narrow(void **state) {
                  {-1, 0, 8},
                  {70255, 70000, 1},
                  {70256, 70000, 2}};
-    assert_int_equal(rk_narrow_width(NULL, 0, 0), 1);
+    assert_int_equal(rk_narrowest_integer_width(NULL, 0, 0), 1);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         int64_t base = cases[c].base, in[3] = {base, cases[c].most, base + 7}, out[3], narrow[4] = {0};
-        int width = rk_narrow_width(in, 3, base);
+        int width = rk_narrowest_integer_width(in, 3, base);
         assert_int_equal(width, cases[c].width);
-        rk_narrow(narrow, width, in, 3, base);
+        rk_narrow_integers(narrow, width, in, 3, base);
         const char *bytes = (const char *)narrow;
         for (size_t i = 3 * (size_t)width; i < sizeof narrow; i++) assert_int_equal(bytes[i], 0);
-        rk_widen(out, width, narrow, 3);
+        rk_widen_integers(out, width, narrow, 3);
         for (int i = 0; i < 3; i++) assert_int_equal(out[i] + base, in[i]);
     }
     for (int width = 0; width < 10; width++)

@@ -25,7 +25,7 @@ static rk_status fill(rk_comm *comm, int channel, int k, rk_message *send) {
 
 static bool is_right(const rk_all_to_all *e, int channel, int k, const bool *from) {
     for (int r = 0; r < e->comm->size; r++) {
-        const rk_message *m = &rk_all_to_all_received(e)[r];
+        const rk_message *m = &rk_all_to_all_received_messages(e)[r];
         if (from && !from[r]) {
             if (m->n_bytes) return false;
             continue;

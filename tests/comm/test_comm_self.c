@@ -42,12 +42,12 @@ static void test_exchange(void **state) {
     bool done = false;
     OK(rk_all_to_all_test(other, &done));
     assert_true(done);
-    assert_int_equal(rk_all_to_all_received(other)->n_bytes, 0);
+    assert_int_equal(rk_all_to_all_received_messages(other)->n_bytes, 0);
     OK(rk_all_to_all_wait(one));
     text[2] = 'x';
-    assert_int_equal(rk_all_to_all_received(one)->n_bytes, 3);
-    assert_memory_equal(rk_all_to_all_received(one)->data, "234", 3);
-    assert_int_equal((uintptr_t)rk_all_to_all_received(one)->data % 64, 0);
+    assert_int_equal(rk_all_to_all_received_messages(one)->n_bytes, 3);
+    assert_memory_equal(rk_all_to_all_received_messages(one)->data, "234", 3);
+    assert_int_equal((uintptr_t)rk_all_to_all_received_messages(one)->data % 64, 0);
     rk_all_to_all_free(one);
     rk_all_to_all_free(other);
     send.n_bytes = 1;
@@ -61,7 +61,7 @@ static void test_nobody(void **state) {
     rk_all_to_all *all_to_all;
     OK(rk_all_to_all_begin(*state, RK_CHANNEL_ROWS, &send, &none, &none, &all_to_all));
     OK(rk_all_to_all_wait(all_to_all));
-    assert_int_equal(rk_all_to_all_received(all_to_all)->n_bytes, 0);
+    assert_int_equal(rk_all_to_all_received_messages(all_to_all)->n_bytes, 0);
     rk_all_to_all_free(all_to_all);
 }
 

@@ -362,8 +362,8 @@ static void test_as_cpu(void **state) {
     for (int i = 0; i < 2; i++) {
         rk_packed_matrix *matrix;
         OK(rk_packed_matrix_create(IN, OUT, i ? RK_BF16 : RK_F32, ROWS, &matrix));
-        OK(rk_packed_matrix_set(matrix, w, false));
-        void *workspace = aligned_alloc(64, (rk_packed_matrix_workspace(matrix) + 64) / 64 * 64);
+        OK(rk_packed_matrix_set_weights(matrix, w, false));
+        void *workspace = aligned_alloc(64, (rk_packed_matrix_workspace_bytes(matrix) + 64) / 64 * 64);
         OK(rk_packed_matrix_forward(matrix, ROWS, x, bias, true, cpu, workspace));
         rk_cuda_gemm(stream, &(rk_cuda_gemm_args){.m = ROWS,
                                                   .n = OUT,

@@ -78,7 +78,7 @@ static void chain_init(chain *c) {
     OK(rk_device_graph_create(c->graph, NULL, device,
                               &(rk_device_graph_options){.max_batch = MAX_BATCH, .training = true},
                               &c->on_device));
-    c->partials = floats_on_device(rk_cuda_sum_floats(MAX_BATCH * ROWS, 32));
+    c->partials = floats_on_device(rk_cuda_sum_scratch_floats(MAX_BATCH * ROWS, 32));
 }
 
 static void chain_release(chain *c) {

@@ -57,8 +57,8 @@ static void test_operations(void **state) {
     float one = 1, *d_one = on_device(&one, sizeof one);
     int64_t n_ones = (rows > COLS ? rows : COLS) * OUT;
     float *ones = on_device(NULL, (size_t)n_ones * sizeof *ones),
-          *partials = on_device(NULL, (size_t)rk_cuda_sum_floats(rows, COLS) * sizeof *partials);
-    rk_cuda_bias(stream, rows, COLS, NULL, d_b, x);
+          *partials = on_device(NULL, (size_t)rk_cuda_sum_scratch_floats(rows, COLS) * sizeof *partials);
+    rk_cuda_add_bias(stream, rows, COLS, NULL, d_b, x);
     expect_rows("bias", x, rows, b, 1);
     rk_cuda_add_two(stream, n, x, x, y);
     expect_rows("add_two", y, rows, b, 2);
@@ -73,7 +73,7 @@ static void test_operations(void **state) {
     rk_cuda_column_sums(stream, &sums);
     expect_row("column_sums", y, 0, b, (float)rows);
 
-    rk_cuda_bias(stream, n_ones, 1, NULL, d_one, ones);
+    rk_cuda_add_bias(stream, n_ones, 1, NULL, d_one, ones);
     rk_cuda_gemm(stream, &(rk_cuda_gemm_args){.m = rows,
                                               .n = OUT,
                                               .k = COLS,

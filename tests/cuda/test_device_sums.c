@@ -15,9 +15,9 @@ static float *random_values(int64_t n, uint64_t seed) {
 }
 
 static float sum_of_column(const float *x, int64_t rows, int64_t cols, int64_t c) {
-    int64_t piece = rk_cuda_sum_piece(rows);
+    int64_t piece = rk_cuda_sum_rows_per_piece(rows);
     double totals[LINES] = {0};
-    for (int64_t p = 0; p < rk_cuda_sum_pieces(rows); p++) {
+    for (int64_t p = 0; p < rk_cuda_sum_piece_count(rows); p++) {
         float sums[LINES] = {0};
         for (int64_t r = p * piece; r < rows && r < (p + 1) * piece; r++)
             sums[(r - p * piece) % LINES] += x[r * cols + c];
@@ -64,7 +64,7 @@ static void check_sums(int64_t rows, int64_t cols, way w, bool rounds) {
     size_t n_bytes = (size_t)n * sizeof *x;
     float *d_x = on_device(x, n_bytes), *d_y = on_device(y, n_bytes), *d_beside = on_device(y, n_bytes),
           *d_out = on_device(NULL, (size_t)cols * sizeof *sums);
-    float *partials = on_device(NULL, (size_t)rk_cuda_sum_floats(rows, cols) * sizeof *partials);
+    float *partials = on_device(NULL, (size_t)rk_cuda_sum_scratch_floats(rows, cols) * sizeof *partials);
     rk_cuda_sum_args args = {.kind = w == PLAIN ? RK_CUDA_PLAIN : RK_CUDA_RELU_SUM,
                              .rows = rows,
                              .cols = cols,

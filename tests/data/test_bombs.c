@@ -47,7 +47,7 @@ static rk_status read_within(size_t limit, const rk_data_section *section, const
     limit_memory(limit);
     OK(rk_source_open(&(rk_source_options){.section = section, .paths = &path, .n_paths = 1}, &source));
     rk_status status;
-    while ((status = rk_source_read(source, &chunk)) == RK_OK && chunk->columns.n_rows)
+    while ((status = rk_source_read_chunk(source, &chunk)) == RK_OK && chunk->columns.n_rows)
         *n_rows += chunk->columns.n_rows;
     rk_source_free(source);
     unlimit_memory();

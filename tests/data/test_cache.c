@@ -110,9 +110,9 @@ static rk_buffer all_of(rk_dataset *d, int n_epochs) {
             rk_buffer_append(&out, b->groups, n * sizeof(int64_t));
             for (int32_t f = 0; f < b->n_features; f++) {
                 const rk_ids *ids = &b->features[f];
-                int64_t begin = rk_ids_begin(ids, 0), end = rk_ids_begin(ids, b->n);
+                int64_t begin = rk_ids_begin_of_sample(ids, 0), end = rk_ids_begin_of_sample(ids, b->n);
                 for (int64_t i = 0; i <= b->n; i++)
-                    rk_buffer_append_u64le(&out, (uint64_t)rk_ids_begin(ids, i));
+                    rk_buffer_append_u64le(&out, (uint64_t)rk_ids_begin_of_sample(ids, i));
                 rk_buffer_append(&out, ids->ids + begin, (size_t)(end - begin) * sizeof *ids->ids);
             }
         }

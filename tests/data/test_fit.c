@@ -47,7 +47,7 @@ static void write_rows(const char *name, rk_data_format format, float spoilt) {
         OK(rk_columns_end_row(&rows));
     }
     OK(rk_file_output_open(path_of(name), format, NULL, 0, &out));
-    OK(rk_file_output_add(out, &rows));
+    OK(rk_file_output_add_rows(out, &rows));
     OK(rk_file_output_commit(out));
     rk_file_output_free(out);
     rk_columns_release(&rows);
@@ -181,7 +181,7 @@ static void check_quantiles(const char *name, int64_t n_rows, int64_t each, doub
         OK(rk_column_add_i64(&rows.columns[1], row % 2));
         OK(rk_columns_end_row(&rows));
         if (row % 100 != 99 && row + 1 < n_rows) continue;
-        OK(rk_file_output_add(out, &rows));
+        OK(rk_file_output_add_rows(out, &rows));
         rk_columns_clear(&rows);
     }
     OK(rk_file_output_commit(out));

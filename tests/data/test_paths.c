@@ -85,7 +85,7 @@ static rk_status show_rows(const char *path, rk_data_section *section, char out[
                                        .n_wanted = 3};
     RK_TRY(rk_source_open(&options, &source));
     while (true) {
-        RK_TRY(rk_source_read(source, &chunk));
+        RK_TRY(rk_source_read_chunk(source, &chunk));
         if (chunk->columns.n_rows == 0) return RK_OK;
         for (int64_t row = 0; row < chunk->columns.n_rows; row++)
             for (int c = 0; c < 3; c++) {

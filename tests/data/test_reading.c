@@ -124,24 +124,24 @@ static void check_windows(const rk_window *a, const rk_window *b) {
         assert_memory_equal(a->features[f].ids, b->features[f].ids, a->features[f].n_ids * sizeof(int64_t));
         rk_ids x = rk_id_list_view(&a->features[f]), y = rk_id_list_view(&b->features[f]);
         for (int64_t row = 0; row <= a->n_rows; row++)
-            assert_int_equal(rk_ids_begin(&x, row), rk_ids_begin(&y, row));
+            assert_int_equal(rk_ids_begin_of_sample(&x, row), rk_ids_begin_of_sample(&y, row));
     }
 }
 
 /* A piece of many rows goes column by column, a piece of one goes value by value. */
 static void check_columns_against_rows(const char *files) {
     opened o;
-    rk_rows_reader rows;
+    rk_joined_rows rows;
     rk_window together, alone;
     rk_transform_scratch memory = {0};
     const rk_chunk *chunk;
     open_files(files, features_text, &o);
     const rk_transforms *t = o.transforms;
-    OK(rk_rows_open(&o.section, directory, o.section.train.path, 1, t->names, t->n_names, 0, &rows));
+    OK(rk_joined_rows_open(&o.section, directory, o.section.train.path, 1, t->names, t->n_names, 0, &rows));
     OK(rk_window_init(&together, &t->schema, true, true, true));
     OK(rk_window_init(&alone, &t->schema, true, true, true));
     for (;;) {
-        OK(rk_source_read(rows.source, &chunk));
+        OK(rk_source_read_chunk(rows.source, &chunk));
         int64_t n = chunk->columns.n_rows, n_first = n / 3;
         if (n == 0) break;
         rk_piece piece = {&rows, &chunk->columns, 0, n_first, &memory, NULL};
@@ -159,7 +159,7 @@ static void check_columns_against_rows(const char *files) {
     rk_window_release(&together);
     rk_window_release(&alone);
     rk_transform_scratch_release(&memory);
-    rk_rows_release(&rows);
+    rk_joined_rows_release(&rows);
     close_section(&o);
 }
 
@@ -235,7 +235,7 @@ static void test_threads(void **state) {
         opened o;
         open_files(files[f], features_text, &o);
         for (int64_t row = 0; row < ROWS; row++)
-            rows[1] -= rk_fraction_split(&o.section, (uint64_t)o.section.seed, row) == 0;
+            rows[1] -= rk_split_of_row(&o.section, (uint64_t)o.section.seed, row) == 0;
         assert_int_equal(rows[1], 0); /* by the rows' numbers in the file, not in its pieces */
         close_section(&o);
     }
@@ -408,7 +408,7 @@ static void check_wild_text(rk_rng *rng, size_t n, uint64_t n_plain) {
     OK(rk_source_open(&(rk_source_options){.section = &section, .paths = paths, .n_paths = 1}, &source));
     rk_buffer_append_text(&got, "");
     for (;;) {
-        OK(rk_source_read(source, &chunk));
+        OK(rk_source_read_chunk(source, &chunk));
         if (chunk->columns.n_rows == 0) break;
         for (int64_t row = 0; row < chunk->columns.n_rows; row++)
             for (int c = 0; c < 3; c++) {

@@ -31,8 +31,9 @@ static rk_status read_all(const opened *o, rk_rows_with_texts_options options, c
                 rk_span text = batch.texts[(size_t)i * options.n_columns + c];
                 sprintf(out + strlen(out), "%s%.*s", c ? "," : "", (int)text.n_bytes, text.data);
             }
-            int64_t id =
-                rk_ids_begin(ids, i + 1) > rk_ids_begin(ids, i) ? ids->ids[rk_ids_begin(ids, i)] : -1;
+            int64_t id = rk_ids_begin_of_sample(ids, i + 1) > rk_ids_begin_of_sample(ids, i)
+                             ? ids->ids[rk_ids_begin_of_sample(ids, i)]
+                             : -1;
             sprintf(out + strlen(out), "=%lld:%lld ", (long long)batch.rows[i], (long long)id);
         }
     }

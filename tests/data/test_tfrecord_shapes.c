@@ -135,14 +135,14 @@ static void check_file(const rk_buffer *file) {
         memset(expected->n, 0, sizeof expected->n);
         if (rk_example_parse(payload.data, payload.n_bytes, &visitor) != RK_OK) continue;
         if (!chunk || row == chunk->columns.n_rows) {
-            OK(rk_source_read(source, &chunk));
+            OK(rk_source_read_chunk(source, &chunk));
             row = 0;
         }
         check_row(expected, &chunk->columns, row++);
         n_good++;
     }
     assert_int_equal(row, chunk->columns.n_rows);
-    OK(rk_source_read(source, &chunk));
+    OK(rk_source_read_chunk(source, &chunk));
     assert_int_equal(chunk->columns.n_rows, 0);
     assert_true(n_good > RECORDS / 2);
     rk_source_free(source);

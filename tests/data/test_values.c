@@ -268,7 +268,7 @@ static void test_nul_bytes(void **state) {
         OK(rk_columns_end_row(&rows));
     }
     OK(rk_file_output_open(path_of("nul.rkb"), RK_DATA_RKB, NULL, 0, &out));
-    OK(rk_file_output_add(out, &rows));
+    OK(rk_file_output_add_rows(out, &rows));
     OK(rk_file_output_commit(out));
     rk_file_output_free(out);
     rk_columns_release(&rows);
@@ -297,7 +297,7 @@ static void test_empty_texts(void **state) {
             OK(rk_columns_end_row(&rows));
         }
         OK(rk_file_output_open(path_of("empty.rkb"), RK_DATA_RKB, NULL, 0, &out));
-        OK(rk_file_output_add(out, &rows));
+        OK(rk_file_output_add_rows(out, &rows));
         OK(rk_file_output_commit(out));
         rk_file_output_free(out);
         rk_columns_release(&rows);
@@ -314,7 +314,7 @@ static rk_column_type type_in(const char *file, const char *column) {
     rk_source *source;
     const rk_chunk *chunk;
     OK(rk_source_open(&(rk_source_options){.paths = paths, .n_paths = 1}, &source));
-    OK(rk_source_read(source, &chunk));
+    OK(rk_source_read_chunk(source, &chunk));
     rk_column_type type = chunk->columns.columns[rk_columns_find(&chunk->columns, column)].type;
     rk_source_free(source);
     return type;
@@ -448,7 +448,7 @@ static void test_fields(void **state) {
     for (int i = 0; i < 2; i++) OK(rk_column_add_text(&rows.columns[0], (rk_span){values[i], 1}));
     OK(rk_columns_end_row(&rows));
     OK(rk_file_output_open(path_of("one.csv"), RK_DATA_CSV, NULL, 0, &out));
-    OK(rk_file_output_add(out, &rows));
+    OK(rk_file_output_add_rows(out, &rows));
     OK(rk_file_output_commit(out));
     rk_file_output_free(out);
     check_text("one.csv", "x\n\"\"\nb|c\n");
@@ -458,7 +458,7 @@ static void test_fields(void **state) {
     OK(rk_column_add_text(&rows.columns[0], (rk_span){values[2], 3}));
     OK(rk_columns_end_row(&rows));
     OK(rk_file_output_open(path_of("one.csv"), RK_DATA_CSV, NULL, 0, &out));
-    FAILS(rk_file_output_add(out, &rows), RK_BAD_DATA,
+    FAILS(rk_file_output_add_rows(out, &rows), RK_BAD_DATA,
           "column 'x': several values of a row are written with '|' between them, but a value has a '|' or a "
           "trailing space itself\nhint: write rkb or tfrecord");
     rk_file_output_free(out);

@@ -105,7 +105,7 @@ static void run(void **state) {
     for (int m = 0; m < N_MEASURES; m++) {
         double values[64];
         for (int32_t r = 0; r < n; r++)
-            values[r] = ((const double *)rk_all_to_all_received(all_to_all)[r].data)[m];
+            values[r] = ((const double *)rk_all_to_all_received_messages(all_to_all)[r].data)[m];
         double spread = spread_of(values, n);
         if (rk_comm_rank(world) == 0)
             printf("%s: %.0f on rank 0, most / least %.3f\n", names[m], values[0], spread);

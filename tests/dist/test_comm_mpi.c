@@ -96,7 +96,7 @@ static batch_context take_off(rk_comm *comm, int round, int channel, int turn) {
 static void land(rk_comm *comm, batch_context *f, int round, int channel, int turn) {
     int size = rk_comm_size(comm), rank = rk_comm_rank(comm);
     OK(rk_all_to_all_wait(f->all_to_all));
-    const rk_message *received = rk_all_to_all_received(f->all_to_all);
+    const rk_message *received = rk_all_to_all_received_messages(f->all_to_all);
     for (int r = 0; r < size; r++) {
         uint64_t key = key_of(round, channel, turn, r, rank);
         assert_int_equal(received[r].n_bytes, f->from[r] ? bytes_of(key) : 0);
@@ -279,8 +279,8 @@ static void test_gather(void **state) {
     OK(rk_comm_all_gather(world, RK_CHANNEL_VALUES, text, (size_t)n, &all_to_all));
     for (int r = 0; r < rk_comm_size(world); r++) {
         n = snprintf(text, sizeof text, "from %*d", r + 1, r);
-        assert_int_equal(rk_all_to_all_received(all_to_all)[r].n_bytes, n);
-        assert_memory_equal(rk_all_to_all_received(all_to_all)[r].data, text, n);
+        assert_int_equal(rk_all_to_all_received_messages(all_to_all)[r].n_bytes, n);
+        assert_memory_equal(rk_all_to_all_received_messages(all_to_all)[r].data, text, n);
     }
     rk_all_to_all_free(all_to_all);
 }

@@ -488,7 +488,7 @@ static void check_end(const trial *t, const char *device, const char *words) {
     if (!strstr(mine, words)) fail_msg("%s: %s", t->name, mine);
     OK(rk_comm_all_gather(world, RK_CHANNEL_SUMS, mine, sizeof mine, &all_to_all));
     for (int32_t r = 0; r < rk_comm_size(world); r++)
-        assert_string_equal(mine, rk_all_to_all_received(all_to_all)[r].data);
+        assert_string_equal(mine, rk_all_to_all_received_messages(all_to_all)[r].data);
     rk_all_to_all_free(all_to_all);
     end_trainer(trainer, config);
 }

@@ -17,7 +17,7 @@ static inline rk_status share_directory(void) {
     rk_all_to_all *all_to_all;
     if (rk_comm_rank(world) == 0 && !mkdtemp(directory)) return rk_error(RK_IO, "could not make a directory");
     RK_TRY(rk_comm_all_gather(world, RK_CHANNEL_SUMS, directory, sizeof directory, &all_to_all));
-    memcpy(directory, rk_all_to_all_received(all_to_all)[0].data, sizeof directory);
+    memcpy(directory, rk_all_to_all_received_messages(all_to_all)[0].data, sizeof directory);
     rk_all_to_all_free(all_to_all);
     return RK_OK;
 }

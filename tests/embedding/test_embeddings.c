@@ -213,7 +213,7 @@ static void test_optimizers(void **state) {
         OK(rk_embeddings_read_rows(e, "t", 0, ROWS, w));
         rk_slot slot[RK_MAX_SLOTS];
         const rk_optimizer *o = rk_embeddings_table_optimizer(e, 0);
-        int n_slots = rk_optimizer_slots(o, slot);
+        int n_slots = rk_optimizer_list_slots(o, slot);
         for (int i = 0; i < n_slots; i++)
             for (int k = 0; k < ROWS * DIM; k++) slots[i][k] = slot[i].initial;
         rk_rng rng = {6, 6, 0};
@@ -229,7 +229,7 @@ static void test_optimizers(void **state) {
                             if (ids[i] >= 0) sums[ids[i] * DIM + k] += g, touched[ids[i]] = true;
                     }
             rk_update update;
-            rk_update_set_coefficients(o, step, 1, &update);
+            rk_optimizer_set_step_coefficients(o, step, 1, &update);
             for (int r = 0; r < ROWS; r++)
                 if (touched[r])
                     rk_optimizer_step(&update, w + r * DIM, slots[0] + r * DIM, slots[1] + r * DIM,

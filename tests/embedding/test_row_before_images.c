@@ -37,7 +37,7 @@ static bool has_rows(const rk_embeddings *e, float at[N_ROWS][DIM]) {
     const float *values = table->rows.data;
     for (int64_t row = 0; row < table->config.n_rows; row++)
         if (memcmp(values + row * table->config.dim,
-                   &at[rk_rows_id(&table->rows, row)][table->part.first_column],
+                   &at[rk_id_of_row(&table->rows, row)][table->part.first_column],
                    (size_t)table->config.dim * sizeof *values) != 0)
             return false;
     return true;
@@ -47,7 +47,7 @@ static void copy_rows(const rk_embeddings *e, float at[N_ROWS][DIM]) {
     const rk_table *table = &e->tables[0];
     for (int64_t row = 0; row < table->config.n_rows; row++)
         memcpy((float *)table->rows.data + row * table->config.dim,
-               &at[rk_rows_id(&table->rows, row)][table->part.first_column],
+               &at[rk_id_of_row(&table->rows, row)][table->part.first_column],
                (size_t)table->config.dim * sizeof(float));
 }
 

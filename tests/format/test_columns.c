@@ -50,7 +50,7 @@ static void test_drop_row(void **state) {
         OK(rk_column_add_i64(&c.columns[1], row));
         if (row % 5 == 0) OK(rk_column_add_weight(&c.columns[1], (float)row));
         if (row % 3 == 1)
-            rk_columns_drop_row(&c);
+            rk_columns_drop_unended_row(&c);
         else
             OK(rk_columns_end_row(&c));
     }

@@ -6,8 +6,8 @@
 #include "format/text/csv_index.h"
 
 typedef size_t index_function(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out);
-static index_function *const versions[RK_ISA_COUNT] = {rk_csv_index_scalar, rk_csv_index_avx2,
-                                                       rk_csv_index_avx512};
+static index_function *const versions[RK_ISA_COUNT] = {
+    rk_csv_find_separators_scalar, rk_csv_find_separators_avx2, rk_csv_find_separators_avx512};
 
 static void compare(rk_rng *rng, size_t n, char separator, char quote, uint64_t n_plain) {
     static const char special[] = {
@@ -24,11 +24,11 @@ static void compare(rk_rng *rng, size_t n, char separator, char quote, uint64_t 
             expected[n_expected++] = (uint32_t)i;
     }
     for (int isa = 0; isa < RK_ISA_COUNT; isa++) {
-        if (!rk_cpu_has((rk_isa)isa)) continue;
+        if (!rk_cpu_has_isa((rk_isa)isa)) continue;
         assert_int_equal(versions[isa](data, n, separator, quote, got), n_expected);
         assert_memory_equal(got, expected, n_expected * sizeof *got);
     }
-    assert_int_equal(rk_csv_index(data, n, separator, quote, got), n_expected);
+    assert_int_equal(rk_csv_find_separators(data, n, separator, quote, got), n_expected);
     free(data);
     free(expected);
     free(got);

@@ -99,7 +99,7 @@ static void test_resident_pages(void **state) {
     OK(rk_rkb_open(path, &rkb));
     for (int pass = 0; pass < 2; pass++)
         for (int b = 0; b < BLOCKS; b++) {
-            OK(rk_rkb_read_chosen(rkb, b, (rk_rkb_choice){0}, &memory, &read));
+            OK(rk_rkb_read_block_columns(rkb, b, (rk_rkb_choice){0}, &memory, &read));
             assert_true(same_columns(&read, &blocks[b]));
             assert_true(resident_bytes(path) < 3 * (int64_t)sizeof(float) * ROWS);
         }

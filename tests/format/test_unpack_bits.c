@@ -37,7 +37,7 @@ static void compare(rk_rng *rng, int bits, int64_t n) {
     check(rk_unpack_bits(&packed, n, got), range);
     assert_memory_equal(got, expected, (size_t)n * sizeof *got);
 #ifdef __x86_64__
-    if (bits <= RK_UNPACK_AVX2_BITS && rk_cpu_has(RK_ISA_AVX2)) {
+    if (bits <= RK_UNPACK_AVX2_BITS && rk_cpu_has_isa(RK_ISA_AVX2)) {
         int64_t n_done;
         memset(got, 0, (size_t)n * sizeof *got);
         rk_unpack_bits_avx2(&packed, n, got, &n_done);

@@ -13,9 +13,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     bool found = true;
     int64_t item;
     size_t n_items = 0;
-    if (rk_adjacency_begin((const char *)data, n_bytes, &line) != RK_OK) return 0;
+    if (rk_adjacency_begin_line((const char *)data, n_bytes, &line) != RK_OK) return 0;
     while (found) {
-        (void)!rk_adjacency_next(&line, &item, &found);
+        (void)!rk_adjacency_next_item(&line, &item, &found);
         n_items += found;
         if (n_items > n_bytes / 2 || line.at > line.end) abort();
     }

@@ -147,7 +147,7 @@ static void read_stream(given *g) {
     const rk_chunk *chunk = NULL;
     double sum = 0;
     if (rk_source_open(&options, &source) != RK_OK) abort();
-    while (rk_source_read(source, &chunk) == RK_OK && chunk->columns.n_rows > 0)
+    while (rk_source_read_chunk(source, &chunk) == RK_OK && chunk->columns.n_rows > 0)
         for (int32_t c = 0; c < chunk->columns.n_columns; c++) {
             const rk_column *column = &chunk->columns.columns[c];
             for (int64_t v = 0; v < column->offsets[chunk->columns.n_rows]; v++)

@@ -42,8 +42,8 @@ static void touch_batch(const rk_batch *b) {
     for (int32_t f = 0; f < b->n_features; f++) {
         const rk_ids *ids = &b->features[f];
         for (int64_t i = 0; i < b->n; i++)
-            if (rk_ids_begin(ids, i + 1) < rk_ids_begin(ids, i)) abort();
-        for (int64_t i = rk_ids_begin(ids, 0); i < rk_ids_begin(ids, b->n); i++)
+            if (rk_ids_begin_of_sample(ids, i + 1) < rk_ids_begin_of_sample(ids, i)) abort();
+        for (int64_t i = rk_ids_begin_of_sample(ids, 0); i < rk_ids_begin_of_sample(ids, b->n); i++)
             touched += (uint64_t)ids->ids[i] + (ids->weights && ids->weights[i] > 0);
     }
 }

@@ -35,7 +35,7 @@ static void use(rk_index *index) {
     if (rk_index_search(index, query, 1, K, NULL, ids, NULL) != RK_OK) abort();
     if (rk_index_remove(index, ids, K, NULL) != RK_OK) abort();
     if (info.n > MOST) return;
-    if (rk_index_compacted_base(index, &base) == RK_OK) rk_index_base_release(&base);
+    if (rk_index_make_compacted_base(index, &base) == RK_OK) rk_index_base_release(&base);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {

@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     rk_buffer page = {0};
     for (int i = 0; i < 2; i++) fill(&runs[i], &at, end);
     char *split = piece(&at, end);
-    if (rk_report_page(runs, 2, split, 5, &page) != RK_OK) abort();
+    if (rk_report_write_page(runs, 2, split, 5, &page) != RK_OK) abort();
     const char *wrong = html_check(page.data, page.n_bytes);
     if (wrong) {
         fprintf(stderr, "%s\n", wrong);

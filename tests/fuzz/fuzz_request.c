@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "server/repository.h"
-#include "server/request/request_call.h"
+#include "server/model_repository.h"
+#include "server/request/inference_call.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
@@ -38,15 +38,15 @@ static void look_at(const struct ArrowArray *a, size_t n_rows) {
 
 static void look(rk_planner_request_table_rows *rows, size_t n_rows) {
     rk_request_table table, context;
-    if (rk_request_rows_table(rows, n_rows, &table, &context) != RK_OK) return;
+    if (rk_request_rows_to_arrow(rows, n_rows, &table, &context) != RK_OK) return;
     look_at(table.array, n_rows);
     if (context.schema) look_at(context.array, 1);
 }
 
 static void compare(rk_span text) {
     rk_json json = {0};
-    rk_json_start(&json, text, 16);
-    if (rk_json_skip(&json, NULL) == RK_OK && rk_json_end(&json) == RK_OK) {
+    rk_json_begin_document(&json, text, 16);
+    if (rk_json_skip_value(&json, NULL) == RK_OK && rk_json_check_end(&json) == RK_OK) {
         json_error_t error;
         json_t *value = json_loadb(text.data, text.n_bytes,
                                    JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
@@ -70,7 +70,7 @@ static void read_by_hand(rk_span text) {
 static void read_retrieve(rk_call *call, const rk_call_limits *limits, rk_json *json,
                           rk_planner_request_table_rows *rows) {
     rk_request_rows_begin(rows);
-    if (rk_read_retrieve(call, limits, json, rows, 0) == RK_OK &&
+    if (rk_read_retrieve_request(call, limits, json, rows, 0) == RK_OK &&
         rk_request_rows_end(rows, (size_t)call->n_rows) == RK_OK)
         look(rows, (size_t)call->n_rows);
     rk_request_rows_truncate(rows, 0);

@@ -22,7 +22,7 @@ static void compare(const rk_rkb *rkb, int64_t block, const rk_columns *columns,
     bool all[MOST_COLUMNS];
     memset(all, 1, sizeof all);
     if (columns->n_columns > MOST_COLUMNS) return;
-    if (rk_rkb_read_chosen(rkb, block, (rk_rkb_choice){.packed = all}, memory, packed) != RK_OK ||
+    if (rk_rkb_read_block_columns(rkb, block, (rk_rkb_choice){.packed = all}, memory, packed) != RK_OK ||
         rk_columns_unpack_ints(packed) != RK_OK)
         abort();
     for (int32_t c = 0; c < columns->n_columns; c++) {

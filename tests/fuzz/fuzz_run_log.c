@@ -3,14 +3,14 @@
 
 #include "base/file/file.h"
 #include "fuzz/scratch.h"
-#include "report/run_record.h"
+#include "report/run_metrics_log.h"
 #include "train/run/run_log.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 
 static void read_log(void) {
-    rk_run_record record;
-    if (rk_run_record_read(scratch_folder(), &record) == RK_OK) rk_run_record_release(&record);
+    rk_run_metrics_log record;
+    if (rk_run_metrics_log_read(scratch_folder(), &record) == RK_OK) rk_run_metrics_log_release(&record);
 }
 
 static int64_t size_of(const char *name) {

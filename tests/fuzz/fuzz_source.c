@@ -79,7 +79,7 @@ static rk_status source_rows(const rk_data_section *section, const char *path, r
     const rk_chunk *chunk;
     RK_TRY(rk_source_open(&(rk_source_options){.section = section, .paths = &path, .n_paths = 1}, &source));
     rk_status status;
-    while ((status = rk_source_read(source, &chunk)) == RK_OK && chunk->columns.n_rows)
+    while ((status = rk_source_read_chunk(source, &chunk)) == RK_OK && chunk->columns.n_rows)
         add_rows(&chunk->columns, out);
     *n_skipped = rk_source_n_skipped(source);
     rk_source_free(source);
@@ -164,10 +164,11 @@ static void check_known_features(const rk_data_section *section, const char *dat
 static void check_index(const char *data, size_t n) {
     static uint32_t expected[1 << 16], got[1 << 16];
     if (n + RK_CSV_INDEX_ROOM > 1 << 16) return;
-    size_t n_expected = rk_csv_index_scalar(data, n, ',', '"', expected);
+    size_t n_expected = rk_csv_find_separators_scalar(data, n, ',', '"', expected);
     for (int isa = RK_ISA_AVX2; isa < RK_ISA_COUNT; isa++) {
-        if (!rk_cpu_has((rk_isa)isa)) continue;
-        size_t n_got = (isa == RK_ISA_AVX2 ? rk_csv_index_avx2 : rk_csv_index_avx512)(data, n, ',', '"', got);
+        if (!rk_cpu_has_isa((rk_isa)isa)) continue;
+        size_t n_got = (isa == RK_ISA_AVX2 ? rk_csv_find_separators_avx2 : rk_csv_find_separators_avx512)(
+            data, n, ',', '"', got);
         if (n_got != n_expected || memcmp(got, expected, n_got * sizeof *got) != 0) abort();
     }
 }

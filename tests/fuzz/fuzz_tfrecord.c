@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     size_t consumed = 1;
     for (size_t at = 0; at < n_bytes && consumed; at += consumed) {
         if (rk_tfrecord_parse(data + at, n_bytes - at, true, &payload, &consumed) != RK_OK) break;
-        if (consumed != rk_tfrecord_length(data + at, n_bytes - at)) abort();
+        if (consumed != rk_tfrecord_frame_bytes(data + at, n_bytes - at)) abort();
     }
     return 0;
 }

@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
         abort();
     if (rk_search_space_add_grid(&t->space, "k=1,two") != RK_OK) abort();
     make_trials(t);
-    if (rk_tune_read(t) == RK_OK && rk_tune_to_text(t, &text) == RK_OK) rk_text_free(text);
+    if (rk_tune_read_finished_trials(t) == RK_OK && rk_tune_to_text(t, &text) == RK_OK) rk_text_free(text);
     rk_tune_free(t);
     return 0;
 }

@@ -41,9 +41,9 @@ static void check(int64_t in, int64_t out, rk_dtype dtype) {
     rk_packed_matrix *matrix;
     void *workspace;
     OK(rk_packed_matrix_create(in, out, dtype, MOST_ROWS, &matrix));
-    OK(rk_pages_alloc(rk_packed_matrix_workspace(matrix) + 1, &workspace));
+    OK(rk_pages_alloc(rk_packed_matrix_workspace_bytes(matrix) + 1, &workspace));
     for (int training = 1; training >= 0; training--) {
-        OK(rk_packed_matrix_set(matrix, w, training));
+        OK(rk_packed_matrix_set_weights(matrix, w, training));
         OK(rk_packed_matrix_forward(matrix, MOST_ROWS, x, b, true, whole, workspace));
         for (int64_t s = 0; s < MOST_ROWS; s += 7)
             check_row(whole + s * out, x + s * in, w, b, in, out, dtype);
@@ -55,12 +55,14 @@ static void check(int64_t in, int64_t out, rk_dtype dtype) {
         }
     float *begun = random_values(&rng, out);
     for (int64_t cut = 0; cut <= in; cut += 1 + in / 3) { /* what a first part gives, as the rest's bias */
-        OK(rk_packed_matrix_forward_lines(matrix, (rk_lines){0, cut}, 1, x, b, false, begun, workspace));
-        OK(rk_packed_matrix_forward_lines(matrix, (rk_lines){cut, in}, 1, x, begun, true, part, workspace));
+        OK(rk_packed_matrix_forward_input_lines(matrix, (rk_lines){0, cut}, 1, x, b, false, begun,
+                                                workspace));
+        OK(rk_packed_matrix_forward_input_lines(matrix, (rk_lines){cut, in}, 1, x, begun, true, part,
+                                                workspace));
         assert_memory_equal(part, whole, (size_t)out * sizeof *part);
     }
     rk_free(begun);
-    rk_pages_free(workspace, rk_packed_matrix_workspace(matrix) + 1);
+    rk_pages_free(workspace, rk_packed_matrix_workspace_bytes(matrix) + 1);
     rk_packed_matrix_free(matrix);
     float *const arrays[] = {x, w, b, whole, part};
     for (int i = 0; i < 5; i++) rk_free(arrays[i]);

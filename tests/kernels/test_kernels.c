@@ -20,20 +20,20 @@ static double quantile(double p) {
 
 static void test_random_row(void **state) {
     (void)state;
-    tried("rk_random_row", true);
+    tried("rk_random_init_row", true);
     float expected[MAX_DIM], out[MAX_DIM];
     for (int normal = 0; normal < 2; normal++)
         for (int d = 0; d < N_DIMS; d++) {
-            rk_random_row_args args = {.seed = 5,
-                                       .table = 77,
-                                       .normal = normal,
-                                       .low = 0.01f,
-                                       .range = 0.98f,
-                                       .rest_low = 0.01f,
-                                       .shift = 0.5f,
-                                       .scale = 2};
+            rk_random_init_row_args args = {.seed = 5,
+                                            .table = 77,
+                                            .normal = normal,
+                                            .low = 0.01f,
+                                            .range = 0.98f,
+                                            .rest_low = 0.01f,
+                                            .shift = 0.5f,
+                                            .scale = 2};
             int64_t id = (int64_t)1 << (d + 20);
-            rk_random_row_scalar(&args, id, dims[d], expected);
+            rk_random_init_row_scalar(&args, id, dims[d], expected);
             for (int32_t k = 0; k < dims[d]; k++) {
                 uint32_t words[4];
                 rk_rng_block(5, 77, (uint64_t)id * (RK_MAX_DIM / 4) + (uint64_t)k / 4, words);
@@ -42,8 +42,8 @@ static void test_random_row(void **state) {
                 assert_true(fabs(want - expected[k]) <
                             5e-6 * (1 + fabs(want))); /* f32, and PPND7's own 1e-7 */
             }
-            for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
-                rk_random_row_on[isa](&args, id, dims[d], out);
+            for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
+                rk_random_init_row_on[isa](&args, id, dims[d], out);
                 assert_memory_equal(out, expected, (size_t)dims[d] * sizeof(float));
             }
         }
@@ -82,7 +82,7 @@ static void test_dropout(void **state) {
                 }
                 args.to = out;
                 args.kept = kept;
-                for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
                     for (int64_t i = 0; i < N; i++) out[i] = (float)i;
                     memset(kept, 7, sizeof kept);
                     rk_dropout_mask_on[isa](&args);
@@ -94,7 +94,7 @@ static void test_dropout(void **state) {
 
 static void test_dropout_again(void **state) {
     (void)state;
-    tried("rk_dropout_again", true);
+    tried("rk_dropout_apply_mask", true);
     enum { N = 203 };
     static float from[N], expected[N], out[N];
     static uint8_t kept[N];
@@ -107,9 +107,9 @@ static void test_dropout_again(void **state) {
                 float y = kept[i] ? from[i] * 1.25f : 0, before = (float)(i + 1);
                 expected[i] = i >= n ? before : (add ? before : 0) + y;
             }
-            for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+            for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
                 for (int64_t i = 0; i < N; i++) out[i] = (float)(i + 1);
-                rk_dropout_again_on[isa](from, kept, n, 1.25f, add, out);
+                rk_dropout_apply_mask_on[isa](from, kept, n, 1.25f, add, out);
                 assert_memory_equal(out, expected, sizeof out);
             }
         }
@@ -123,7 +123,7 @@ static void test_interaction(void **state) {
     static float x[N * VECTORS * MAX_DIM], out[2][N * PAIRS], dx[2][N * VECTORS * MAX_DIM];
     randomize(x, N * VECTORS * MAX_DIM);
     for (int d = 0; d < N_DIMS; d++)
-        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
             rk_interaction_forward_scalar(x, N, VECTORS, dims[d], out[0]);
             rk_interaction_forward_on[isa](x, N, VECTORS, dims[d], out[1]);
             assert_memory_equal(out[0], out[1], sizeof out[0]);
@@ -158,7 +158,7 @@ static void check_panel_product(int64_t in, int64_t out, int64_t n, int with) {
                            w[(c / RK_PANEL_COLUMNS * in + i) * RK_PANEL_COLUMNS + c % RK_PANEL_COLUMNS], sum);
             expected[s * out + c] = with & 1 && sum < 0 ? 0 : sum;
         }
-    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
         for (int64_t i = 0; i <= n * out; i++) y[i] = 7;
         rk_panel_product_on[isa](&args);
         assert_memory_equal(y, expected, (size_t)(n * out) * sizeof *y);
@@ -179,7 +179,7 @@ static void test_panel_product(void **state) {
 
 static void test_candidate_row(void **state) {
     (void)state;
-    tried("rk_candidate_row", true);
+    tried("rk_sample_candidate_loss", true);
     enum { COLS = 2064 };
     static float scores[COLS], log_q[COLS], out[2][COLS];
     static int32_t ids[COLS];
@@ -187,44 +187,44 @@ static void test_candidate_row(void **state) {
         randomize(scores, COLS);
         randomize(log_q, COLS);
         for (int c = 0; c < COLS; c++) ids[c] = (int32_t)rk_rng_below(&rng, 50) - (c > 2000);
-        rk_candidate_row_args args = {.kind = (rk_candidate_loss_kind)(round % 3),
-                                      .ids = ids,
-                                      .log_q = log_q,
-                                      .n = round < 9 ? COLS : 16,
-                                      .first_grouped = 4,
-                                      .n_grouped = 12,
-                                      .hard = round % 2 ? 3 : 1,
-                                      .own_id = 7,
-                                      .own = 0.3f,
-                                      .own_log_q = -1,
-                                      .temperature = 0.1,
-                                      .margin = 0.2,
-                                      .negative_weight = 4,
-                                      .weight = 0.5};
-        rk_candidate_row_args wanted = args;
+        rk_sample_candidate_loss_args args = {.kind = (rk_candidate_loss_kind)(round % 3),
+                                              .ids = ids,
+                                              .log_q = log_q,
+                                              .n = round < 9 ? COLS : 16,
+                                              .first_grouped = 4,
+                                              .n_grouped = 12,
+                                              .hard = round % 2 ? 3 : 1,
+                                              .own_id = 7,
+                                              .own = 0.3f,
+                                              .own_log_q = -1,
+                                              .temperature = 0.1,
+                                              .margin = 0.2,
+                                              .negative_weight = 4,
+                                              .weight = 0.5};
+        rk_sample_candidate_loss_args wanted = args;
         memcpy(out[0], scores, sizeof scores);
         wanted.scores = out[0];
-        rk_candidate_row_scalar(&wanted);
-        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+        rk_sample_candidate_loss_scalar(&wanted);
+        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
             memcpy(out[1], scores, sizeof scores);
             args.scores = out[1];
-            rk_candidate_row_on[isa](&args);
+            rk_sample_candidate_loss_on[isa](&args);
             assert_memory_equal(out[0], out[1], sizeof out[0]);
             assert_true(args.loss == wanted.loss && args.own_gradient == wanted.own_gradient);
         }
     }
-    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa);
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa);
          isa++) { /* as after a step that diverged: told, not undefined */
-        rk_candidate_row_args args = {.scores = scores,
-                                      .ids = ids,
-                                      .log_q = log_q,
-                                      .n = 16,
-                                      .own_id = -2,
-                                      .own = NAN,
-                                      .temperature = 1,
-                                      .weight = 1};
+        rk_sample_candidate_loss_args args = {.scores = scores,
+                                              .ids = ids,
+                                              .log_q = log_q,
+                                              .n = 16,
+                                              .own_id = -2,
+                                              .own = NAN,
+                                              .temperature = 1,
+                                              .weight = 1};
         randomize(scores, 16);
-        rk_candidate_row_on[isa](&args);
+        rk_sample_candidate_loss_on[isa](&args);
         assert_true(isnan(args.loss));
     }
 }
@@ -237,8 +237,8 @@ static void test_index_scan(void **state) {
     static uint8_t codes[ROWS * MAX_DIM];
     static int16_t code_query[MAX_DIM];
     static float values[ROWS * MAX_DIM], query[MAX_DIM];
-    static const char *const names[] = {"rk_code_products", "rk_row_products", "rk_float_keys",
-                                        "rk_keys_above", "rk_row_largest"};
+    static const char *const names[] = {"rk_code_products", "rk_row_products", "rk_floats_to_ordered_keys",
+                                        "rk_find_keys_above", "rk_rows_argmax"};
     for (int i = 0; i < 5; i++) tried(names[i], true);
     for (int d = 0; d < N_DIMS * 2; d++) {
         int32_t dim = dims[d % N_DIMS];
@@ -250,15 +250,15 @@ static void test_index_scan(void **state) {
         for (int i = 0; i < MAX_DIM; i++)
             code_query[i] = d ? (int16_t)((int)rk_rng_below(&rng, 65535) - 32767) : (int16_t)-32767;
         memcpy(bytes + 1, values, sizeof values);
-        for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+        for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
             int32_t products[ROWS + 1] = {0}, keys[ROWS * MAX_DIM], hits[ROWS * MAX_DIM];
             float scores[ROWS + 1] = {0};
             uint32_t best[ROWS + 1] = {0};
             int64_t n_hits, m = 0, n_keys = n * dim;
             rk_code_products_on[isa](codes, n, dim, code_query, products);
             rk_row_products_on[isa]((const rk_loose_f32 *)(bytes + 1), n, dim, query, scores);
-            rk_row_largest_on[isa](values, n, dim, best);
-            rk_float_keys_on[isa](values, n_keys, keys);
+            rk_rows_argmax_on[isa](values, n, dim, best);
+            rk_floats_to_ordered_keys_on[isa](values, n_keys, keys);
             for (int64_t r = 0; r < n; r++) {
                 int32_t sum = 0;
                 int64_t first = 0;
@@ -274,7 +274,7 @@ static void test_index_scan(void **state) {
             for (int64_t i = 1; i < n_keys; i++)
                 assert_int_equal(keys[i] > keys[i - 1], values[i] > values[i - 1]);
             int32_t least = n_keys ? keys[n_keys / 2] : 0;
-            rk_keys_above_on[isa](keys, n_keys, least, hits, &n_hits);
+            rk_find_keys_above_on[isa](keys, n_keys, least, hits, &n_hits);
             for (int64_t i = 0; i < n_keys; i++)
                 if (keys[i] >= least) assert_int_equal(hits[m++], i);
             assert_int_equal(n_hits, m);
@@ -291,7 +291,7 @@ static void test_sort_uses(void **state) {
         for (int64_t n = 0; n <= MOST; n = n * 3 + 1) {
             for (uint32_t i = 0; i < (uint32_t)n; i++)
                 uses[i] = rk_row_use_make((uint32_t)rk_rng_below(&rng, (uint64_t)1 << bits), i);
-            rk_sort_uses(uses, n, bits, aside);
+            rk_sort_row_uses(uses, n, bits, aside);
             uint64_t seen = 0;
             for (int64_t i = 0; i < n; i++) {
                 assert_true(i == 0 || uses[i - 1] < uses[i]); /* by place, then the order they came in */

@@ -78,7 +78,7 @@ static void test_bag_forward(void **state) {
                         assert_true(fabs(sum - expected[(b - 1) * (dim + 1) + k]) < 1e-5 * (1 + fabs(sum)));
                     }
                 }
-                for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
                     memset(out, 0, sizeof out);
                     args.out = out;
                     rk_bag_forward_on[isa](&args);
@@ -99,7 +99,7 @@ static void test_bag_forward_single(void **state) {
         for (int form = 0; form < N_FORMS; form++) {
             int32_t dim = dims[d];
             rk_rows rows = rows_of_form(form, dim, values, memory);
-            for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+            for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
                 rk_bag_forward_on[isa](&(rk_bag_forward_args){.rows = rows,
                                                               .single = true,
                                                               .ids = ids,
@@ -129,7 +129,7 @@ static void test_bag_forward_strays(void **state) {
     }
     offsets[N] = N;
     randomize(values, N_ROWS * MAX_DIM);
-    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++)
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++)
         for (int single = 0; single < 2; single++) {
             bool told = false;
             rk_bag_forward_args args = {.rows = {.data = values, .dim = 16},
@@ -165,7 +165,7 @@ static void test_ids_check(void **state) {
     static const int64_t edges[] = {-1, INT64_MIN, 0, 9, 10, 11, INT64_MAX, INT64_MAX - 9};
     int64_t ids[N];
     for (int i = 0; i < N; i++) ids[i] = i % 10;
-    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++)
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++)
         for (int n = 0; n <= N; n++)
             for (int e = 0; e < 8 * n || e == 0; e++) {
                 bool strays = !n;
@@ -185,7 +185,7 @@ static void test_finite_check(void **state) {
     static const float edges[] = {INFINITY, -INFINITY, NAN, FLT_MAX, -FLT_MAX, FLT_TRUE_MIN, -0.0f};
     float values[N];
     randomize(values, N);
-    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++)
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++)
         for (int n = 0; n <= N; n++)
             for (int at = 0; at < (n ? n : 1); at++)
                 for (int e = 0; e < 7; e++) {
@@ -226,7 +226,7 @@ static void test_rows_update(void **state) {
                 {.data = gradients, .stride = dim, .length = 1, .scales = kind == 5 ? NULL : scales},
                 {.data = gradients + BAGS * MAX_DIM, .stride = 3 * dim, .length = 3, .first_bag = BAGS}};
             float l2 = kind == 2 ? 0.25f : 0, l2_full = kind == 3 ? 0.125f : 0;
-            for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+            for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
                 memcpy(table, first, sizeof table);
                 for (int64_t part = 0; part <= (N_ROWS - 1) >> SHIFT; part++) {
                     rk_row_use uses[USES], aside[USES];
@@ -235,7 +235,7 @@ static void test_rows_update(void **state) {
                         if (rows[i] >> SHIFT == part)
                             uses[n++] =
                                 rk_row_use_make((uint32_t)(rows[i] & 15), kind == 1 ? i : bags[i] % n_bags);
-                    rk_sort_uses(uses, n, 4, aside);
+                    rk_sort_row_uses(uses, n, 4, aside);
                     rk_fused_update_args args = {.rows = {.data = table, .dtype = RK_F32, .dim = dim},
                                                  .first_row = part << SHIFT,
                                                  .n_places = part == 3 ? N_ROWS - 48 : 16,
@@ -289,13 +289,13 @@ static bool sum_of_tree(const float *leaves, const bool *there, int first, int l
  * leaves, as two ranks would sum them. */
 static void test_rows_sum(void **state) {
     (void)state;
-    tried("rk_rows_sum", true);
+    tried("rk_sum_row_gradients", true);
     enum { LEAVES = 8, LEAF_BAGS = 3, USES = LEAVES * LEAF_BAGS };
     static float gradients[USES * MAX_DIM], out[2 * MAX_DIM];
     int64_t targets[2 * USES];
     randomize(gradients, USES * MAX_DIM);
     for (int trial = 0; trial < 64; trial++)
-        for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+        for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
             int32_t dim = dims[trial % N_DIMS];
             bool there[LEAVES];
             rk_row_use uses[2 * USES];
@@ -312,17 +312,17 @@ static void test_rows_sum(void **state) {
             for (uint32_t i = 0; i < USES; i++) targets[USES + i] = 0;
             rk_gradient_source source = {
                 .data = gradients, .stride = dim, .length = 1, .leaf_bags = LEAF_BAGS};
-            rk_rows_sum_args args = {.from = {.rows = {.dim = dim},
-                                              .uses = uses,
-                                              .n_uses = n,
-                                              .sources = &source,
-                                              .n_sources = 1,
-                                              .has_leaves = true,
-                                              .bags = twice,
-                                              .coefficients = ones},
-                                     .targets = targets,
-                                     .out = out};
-            rk_rows_sum_on[isa](&args);
+            rk_sum_row_gradients_args args = {.from = {.rows = {.dim = dim},
+                                                       .uses = uses,
+                                                       .n_uses = n,
+                                                       .sources = &source,
+                                                       .n_sources = 1,
+                                                       .has_leaves = true,
+                                                       .bags = twice,
+                                                       .coefficients = ones},
+                                              .targets = targets,
+                                              .out = out};
+            rk_sum_row_gradients_on[isa](&args);
             for (int32_t k = 0; k < dim; k++) {
                 float leaves[LEAVES] = {0}, want;
                 bool all[LEAVES];
@@ -336,7 +336,7 @@ static void test_rows_sum(void **state) {
             static float in_turn[2 * MAX_DIM];
             args.targets = NULL;
             args.out = in_turn;
-            rk_rows_sum_on[isa](&args);
+            rk_sum_row_gradients_on[isa](&args);
             assert_memory_equal(in_turn, out + dim, (size_t)dim * sizeof *out);
             assert_memory_equal(in_turn + dim, out, (size_t)dim * sizeof *out);
             args.targets = targets;
@@ -346,7 +346,7 @@ static void test_rows_sum(void **state) {
                 args.from.uses = uses + h * n_first / 2;
                 args.from.n_uses = n_first / 2;
                 args.out = half[h];
-                rk_rows_sum_on[isa](&args);
+                rk_sum_row_gradients_on[isa](&args);
             }
             for (int32_t k = 0; k < dim; k++) assert_true(half[0][dim + k] + half[1][dim + k] == whole[k]);
         }
@@ -357,7 +357,7 @@ static void test_row_update(void **state) {
     tried("rk_optimizer_step", true);
     for (int kind = 0; kind < RK_OPTIMIZER_COUNT; kind++)
         for (int d = 0; d < N_DIMS; d++)
-            for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+            for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
                 float w[2][MAX_DIM], a[2][MAX_DIM], b[2][MAX_DIM], g[2][MAX_DIM];
                 randomize(w[0], MAX_DIM);
                 for (int k = 0; k < MAX_DIM; k++) a[0][k] = b[0][k] = 0.1f;
@@ -407,7 +407,7 @@ static void test_row_convert(void **state) {
     randomize(values, MAX_DIM);
     for (int d = 0; d < N_DIMS; d++)
         for (int dtype = RK_BF16; dtype <= RK_F16; dtype++)
-            for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+            for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
                 rk_rows rows[2] = {{.data = stored[0], .dtype = (rk_dtype)dtype, .dim = dims[d]},
                                    {.data = stored[1], .dtype = (rk_dtype)dtype, .dim = dims[d]}};
                 memset(stored, 0, sizeof stored);
@@ -431,7 +431,7 @@ static void test_bf16_round(void **state) {
     uint16_t halves[2][MAX_DIM];
     randomize(values + 9, MAX_DIM - 9);
     for (int d = 0; d < N_DIMS; d++)
-        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
             memset(halves, 0xAA, sizeof halves);
             memset(wide, 0xAA, sizeof wide);
             rk_bf16_round_scalar(values, halves[0], dims[d], false);
@@ -459,7 +459,7 @@ static void test_halves(void **state) {
     static uint16_t halves[2][N], all[N];
     for (int i = 0; i < N; i++) all[i] = (uint16_t)i;
     for (int bf16 = 0; bf16 < 2; bf16++)
-        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
             rk_halves_widen_scalar(all, N, bf16, wide[0]);
             rk_halves_widen_on[isa](all, N, bf16, wide[1]);
             assert_memory_equal(wide[0], wide[1], sizeof wide[0]);
@@ -498,7 +498,7 @@ static void test_row_load_codes(void **state) {
                     rows.codes.bits == 8 ? (greatest - least) / 509 : (greatest - least) / 29 + 1e-2f;
                 for (int32_t k = 0; k < dim; k++)
                     assert_true(fabsf(loaded[0][k] - values[r * dim + k]) <= half + 1e-6f);
-                for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+                for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
                     rk_row_load_on[isa](&rows, r, loaded[1]);
                     assert_memory_equal(loaded[0], loaded[1], (size_t)dim * sizeof(float));
                 }
@@ -520,7 +520,7 @@ static void test_rows_quantize(void **state) {
         for (int64_t i = 0; i < N * dim; i++) rows[i] *= exp2f((float)(i / dim * 6 - 40));
         for (int64_t i = 0; i < dim; i++) rows[i] = 0.25f;
         if (bad >= 0) rows[7 * dim + dim / 2] = (float[]){NAN, INFINITY, -INFINITY}[bad];
-        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has((rk_isa)isa); isa++) {
+        for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
             memset(out, 0xAA, sizeof out);
             rk_rows_quantize_scalar(rows, N, dim, bits, out[0], width, &failed[0]);
             rk_rows_quantize_on[isa](rows, N, dim, bits, out[1], width, &failed[1]);

@@ -26,9 +26,9 @@ static void check_products(int64_t m, int64_t in, int64_t out, rk_dtype dtype, b
                           : 1e-4f; /* eight bits of each operand, sums of a hundred products of about 1 */
     rk_packed_matrix *matrix;
     OK(rk_packed_matrix_create(in, out, dtype, 64, &matrix));
-    OK(rk_packed_matrix_set(matrix, w, true));
+    OK(rk_packed_matrix_set_weights(matrix, w, true));
     void *workspace;
-    OK(rk_alloc(rk_packed_matrix_workspace(matrix), 1, &workspace));
+    OK(rk_alloc(rk_packed_matrix_workspace_bytes(matrix), 1, &workspace));
     OK(rk_packed_matrix_forward(matrix, m, x, relu ? b : NULL, relu, y, workspace));
     for (int64_t s = 0; s < m; s++)
         for (int64_t o = 0; o < out; o++) {

@@ -26,8 +26,8 @@ static int try_matrix(size_t more_bytes) {
     setrlimit(RLIMIT_AS, &limit);
     rk_status status = rk_packed_matrix_create(N, N, RK_F32, ROWS, &matrix);
     if (status == RK_OK) {
-        void *workspace = malloc(rk_packed_matrix_workspace(matrix) + 1);
-        status = workspace ? rk_packed_matrix_set(matrix, w, true) : RK_NO_MEMORY;
+        void *workspace = malloc(rk_packed_matrix_workspace_bytes(matrix) + 1);
+        status = workspace ? rk_packed_matrix_set_weights(matrix, w, true) : RK_NO_MEMORY;
         if (status == RK_OK) status = rk_packed_matrix_forward(matrix, ROWS, x, NULL, false, y, workspace);
         free(workspace);
         rk_packed_matrix_free(matrix);

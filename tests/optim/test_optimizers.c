@@ -94,7 +94,7 @@ static void reference(const rk_optimizer *o, int step, double *w, double *s0, do
 
 static void follow(const rk_optimizer *o) {
     rk_slot slots[RK_MAX_SLOTS];
-    int n_slots = rk_optimizer_slots(o, slots);
+    int n_slots = rk_optimizer_list_slots(o, slots);
     float w[DIM], s[2][DIM], g[DIM];
     double rw[DIM], rs[2][DIM], rg[DIM];
     rk_rng rng = {4, (uint64_t)o->kind, 0};
@@ -105,7 +105,7 @@ static void follow(const rk_optimizer *o) {
     for (int step = 0; step < STEPS; step++) {
         for (int k = 0; k < DIM; k++) rg[k] = g[k] = (float)rk_rng_normal(&rng);
         rk_update update;
-        rk_update_set_coefficients(o, step, 1, &update);
+        rk_optimizer_set_step_coefficients(o, step, 1, &update);
         rk_optimizer_step(&update, w, s[0], s[1], g, DIM);
         reference(o, step, rw, rs[0], rs[1], rg);
         /* f32 against double over 30 steps: a few units in the last place a step. */
@@ -148,13 +148,13 @@ static void test_goldens(void **state) {
     for (size_t i = 0; i < sizeof goldens / sizeof goldens[0]; i++) {
         float w[GOLDEN_DIM], s[2][GOLDEN_DIM] = {{0}}, g[GOLDEN_DIM];
         rk_slot slots[RK_MAX_SLOTS];
-        int n_slots = rk_optimizer_slots(&goldens[i].optimizer, slots);
+        int n_slots = rk_optimizer_list_slots(&goldens[i].optimizer, slots);
         for (int k = 0; k < n_slots; k++)
             for (int j = 0; j < GOLDEN_DIM; j++) s[k][j] = slots[k].initial;
         memcpy(w, golden_start, sizeof w);
         for (int step = 0; step < GOLDEN_STEPS; step++) {
             rk_update update;
-            rk_update_set_coefficients(&goldens[i].optimizer, step, 1, &update);
+            rk_optimizer_set_step_coefficients(&goldens[i].optimizer, step, 1, &update);
             memcpy(g, golden_gradients[step], sizeof g);
             rk_optimizer_step(&update, w, s[0], s[1], g, GOLDEN_DIM);
             for (int j = 0; j < GOLDEN_DIM; j++)
@@ -175,10 +175,10 @@ static void test_zero_gradients_are_harmless(void **state) {
             o.epsilon = 1e-8;
         float w[DIM] = {0}, a[DIM] = {0}, b[DIM] = {0}, g[DIM] = {0};
         rk_update update;
-        rk_update_set_coefficients(&o, 0, 1, &update);
+        rk_optimizer_set_step_coefficients(&o, 0, 1, &update);
         rk_optimizer_step(&update, w, a, b, g, DIM);
         for (int k = 0; k < DIM; k++) assert_true(isfinite(w[k]));
-        rk_update_set_coefficients(&o, 0, 0, &update); /* a learning rate of 0 moves nothing */
+        rk_optimizer_set_step_coefficients(&o, 0, 0, &update); /* a learning rate of 0 moves nothing */
         for (int k = 0; k < DIM; k++) a[k] = b[k] = 0.1f, g[k] = 1, w[k] = 0.5f;
         if (kind == RK_OPTIMIZER_LARS) memset(a, 0, sizeof a);
         rk_optimizer_step(&update, w, a, b, g, DIM);
@@ -205,7 +205,7 @@ static void test_long_rows(void **state) {
         o.trust_coefficient = 1;
         for (int i = 0; i < N; i++)
             w[i] = lars ? 1 : i < LARGE ? VALUE - 1 : 0, g[i] = lars && i < LARGE ? VALUE : 1;
-        rk_update_set_coefficients(&o, 0, 1, &update);
+        rk_optimizer_set_step_coefficients(&o, 0, 1, &update);
         rk_optimizer_step(&update, w, m, v, g, N);
         double norm = lars ? sqrt((double)N)
                            : sqrt((double)LARGE) * (VALUE - 1); /* lamb's steps are as lars' gradients */

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "report/prediction_curves.h"
-#include "report/run_record.h"
+#include "report/run_metrics_log.h"
 #include "report/run_settings.h"
 
 enum { N = 300 };
@@ -42,7 +42,7 @@ static void test_roc(void **state) {
     for (int kind = 0; kind < 4; kind++) {
         rk_predicted p = make(7 + (uint64_t)kind, kind & 1, kind & 2);
         rk_roc roc;
-        OK(rk_roc_make(&p, 0, &roc));
+        OK(rk_roc_curve_make(&p, 0, &roc));
         size_t at = 0;
         assert_true(roc.false_rates[at] == 0 && roc.true_rates[at] == 0);
         for (int k = 39; k >= 0; k--) {
@@ -56,18 +56,18 @@ static void test_roc(void **state) {
         }
         assert_int_equal(roc.n, at + 1);
         rk_roc thin;
-        OK(rk_roc_make(&p, 0.2, &thin));
+        OK(rk_roc_curve_make(&p, 0.2, &thin));
         assert_true(thin.n < roc.n && thin.true_rates[0] == 0 && thin.true_rates[thin.n - 1] == 1 &&
                     thin.false_rates[thin.n - 1] == 1);
-        rk_roc_release(&thin);
-        rk_roc_release(&roc);
+        rk_roc_curve_release(&thin);
+        rk_roc_curve_release(&roc);
     }
     rk_predicted one_class = make(3, false, false);
     for (int i = 0; i < N; i++) labels[i] = 1;
     rk_roc roc;
-    OK(rk_roc_make(&one_class, 0, &roc));
+    OK(rk_roc_curve_make(&one_class, 0, &roc));
     assert_int_equal(roc.n, 0);
-    rk_roc_release(&roc);
+    rk_roc_curve_release(&roc);
 }
 
 static void test_bins(void **state) {
@@ -75,7 +75,7 @@ static void test_bins(void **state) {
     rk_predicted p = make(11, true, false);
     rk_bin *bins;
     size_t n;
-    OK(rk_bins_make(&p, true, 10, &bins, &n));
+    OK(rk_calibration_bins_make(&p, true, 10, &bins, &n));
     assert_in_range(n, 5, 10);
     int64_t samples = 0;
     float above = -1;
@@ -108,7 +108,7 @@ static void test_bins(void **state) {
     assert_int_equal(samples, N);
     rk_free(bins);
     for (int i = 0; i < N; i++) predictions[i] = 0.5f;
-    OK(rk_bins_make(&p, false, 10, &bins, &n));
+    OK(rk_calibration_bins_make(&p, false, 10, &bins, &n));
     assert_int_equal(n, 1);
     assert_int_equal(bins[0].n, N);
     rk_free(bins);
@@ -124,7 +124,7 @@ static void test_range(void **state) {
     }
     rk_bin *bins;
     size_t n;
-    OK(rk_bins_make(&p, true, 4, &bins, &n));
+    OK(rk_calibration_bins_make(&p, true, 4, &bins, &n));
     assert_int_equal(n, 1);
     assert_float_equal(bins[0].low, 0.1078, 1e-4);
     assert_float_equal(bins[0].high, 0.6032, 1e-4);
@@ -142,27 +142,27 @@ static void write_log(const char *text) {
 static void test_record(void **state) {
     (void)state;
     assert_non_null(mkdtemp(directory));
-    rk_run_record record;
+    rk_run_metrics_log record;
     char expected[500];
     snprintf(expected, sizeof expected,
              "'%s' is not a run's directory: it has no metrics.jsonl\nhint: give the directory that 'reckon "
              "train' wrote: its train.output",
              directory);
-    FAILS(rk_run_record_read(directory, &record), RK_NOT_FOUND, expected);
+    FAILS(rk_run_metrics_log_read(directory, &record), RK_NOT_FOUND, expected);
     write_log(
         "{\"kind\":\"train\",\"epoch\":0,\"step\":5,\"loss\":0.5}\n{\"kind\":\"valid\",\"step\":5,\"auc\":"
         "null}\n{\"kind\":\"valid\",\"step\":9,\"auc\":0.75}\n"
         "{\"kind\":\"valid\",\"step\":12,\"auc\":0.7}\n");
-    OK(rk_run_record_read(directory, &record));
-    const rk_curve *auc = rk_run_record_find(&record, "valid/auc"),
-                   *loss = rk_run_record_find(&record, "train/loss");
+    OK(rk_run_metrics_log_read(directory, &record));
+    const rk_curve *auc = rk_run_metrics_log_find_curve(&record, "valid/auc"),
+                   *loss = rk_run_metrics_log_find_curve(&record, "train/loss");
     assert_int_equal(auc->n, 3);
     assert_true(isnan(auc->values[0]) && auc->values[1] == 0.75 && auc->steps[1] == 9);
-    assert_int_equal(rk_curve_best(auc, 1), 1);
-    assert_int_equal(rk_curve_best(auc, 0), 2);
+    assert_int_equal(rk_curve_find_best(auc, 1), 1);
+    assert_int_equal(rk_curve_find_best(auc, 0), 2);
     assert_true(loss->n == 1 && loss->values[0] == 0.5);
-    assert_null(rk_run_record_find(&record, "valid/step"));
-    rk_run_record_release(&record);
+    assert_null(rk_run_metrics_log_find_curve(&record, "valid/step"));
+    rk_run_metrics_log_release(&record);
     const char *hint =
         "\nhint: the run's log is damaged there; 'reckon train --resume' rewrites it from the last "
         "checkpoint on";
@@ -170,15 +170,15 @@ static void test_record(void **state) {
     snprintf(expected, sizeof expected,
              "'%s/metrics.jsonl', line 2: it is not JSON: premature end of input near '\"tra'%s", directory,
              hint);
-    FAILS(rk_run_record_read(directory, &record), RK_BAD_DATA, expected);
+    FAILS(rk_run_metrics_log_read(directory, &record), RK_BAD_DATA, expected);
     write_log("{\"kind\":\"train\",\"step\":5}\n[1]\n");
     snprintf(expected, sizeof expected, "'%s/metrics.jsonl', line 2: it is not a JSON object%s", directory,
              hint);
-    FAILS(rk_run_record_read(directory, &record), RK_BAD_DATA, expected);
+    FAILS(rk_run_metrics_log_read(directory, &record), RK_BAD_DATA, expected);
     write_log("{\"kind\":\"train\"}\n");
     snprintf(expected, sizeof expected, "'%s/metrics.jsonl', line 1: 'kind' or 'step' is missing%s",
              directory, hint);
-    FAILS(rk_run_record_read(directory, &record), RK_BAD_DATA, expected);
+    FAILS(rk_run_metrics_log_read(directory, &record), RK_BAD_DATA, expected);
 }
 
 static void test_settings(void **state) {
@@ -192,7 +192,7 @@ static void test_settings(void **state) {
     for (int i = 0; i < 2; i++) OK(rk_settings_read(texts[i], &settings[i]));
     assert_string_equal(rk_settings_find(&settings[0], "data.features[job].hash"), "9");
     rk_text_list keys = {0};
-    OK(rk_settings_differing(settings, 2, &keys));
+    OK(rk_settings_list_differing(settings, 2, &keys));
     assert_int_equal(keys.n, 2);
     assert_string_equal(keys.texts[0], "model.deep");
     assert_string_equal(keys.texts[1], "train.l2");
@@ -208,7 +208,7 @@ static void test_settings(void **state) {
         "data:\n  features:\n    - {name: f, hash: 4}\n"};
     static const char *const said[2][2] = {{"a, b, c, d and 1 more", "3"}, {"", "4"}};
     for (int i = 0; i < 2; i++) OK(rk_settings_read(lists[i], &settings[i]));
-    OK(rk_settings_differing(settings, 2, &keys));
+    OK(rk_settings_list_differing(settings, 2, &keys));
     assert_int_equal(keys.n, 2);
     assert_string_equal(keys.texts[0], "data.features[]");
     assert_string_equal(keys.texts[1], "data.features[f].hash");
@@ -216,7 +216,7 @@ static void test_settings(void **state) {
         for (size_t k = 0; k < 2; k++) {
             rk_buffer text = {0};
             rk_buffer_append_text(&text, "");
-            rk_settings_text(settings, 2, i, keys.texts[k], &text);
+            rk_settings_write_value(settings, 2, i, keys.texts[k], &text);
             assert_string_equal(text.n_bytes ? text.data : "", said[i][k]);
             rk_buffer_release(&text);
         }
@@ -230,19 +230,19 @@ static rk_status all_of_it(void) {
     rk_roc roc;
     rk_bin *bins;
     size_t n;
-    rk_run_record record;
+    rk_run_metrics_log record;
     rk_settings settings;
     rk_text_list keys = {0};
-    rk_status status = rk_roc_make(&p, 0, &roc);
+    rk_status status = rk_roc_curve_make(&p, 0, &roc);
     if (status != RK_OK) return status;
-    rk_roc_release(&roc);
-    if ((status = rk_bins_make(&p, true, 5, &bins, &n)) != RK_OK) return status;
+    rk_roc_curve_release(&roc);
+    if ((status = rk_calibration_bins_make(&p, true, 5, &bins, &n)) != RK_OK) return status;
     rk_free(bins);
-    if ((status = rk_run_record_read(directory, &record)) != RK_OK) return status;
-    rk_run_record_release(&record);
+    if ((status = rk_run_metrics_log_read(directory, &record)) != RK_OK) return status;
+    rk_run_metrics_log_release(&record);
     if ((status = rk_settings_read("a: 1\nb: [1, 2]\nc:\n  - name: x\n    y: 2\n", &settings)) != RK_OK)
         return status;
-    status = rk_settings_differing(&settings, 1, &keys);
+    status = rk_settings_list_differing(&settings, 1, &keys);
     rk_text_list_release(&keys);
     rk_settings_release(&settings);
     return status;

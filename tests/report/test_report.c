@@ -237,7 +237,7 @@ static void test_any_bytes(void **state) {
             {.name = texts[i], .n_rows = 1, .tasks = &task, .n_tasks = 1, .settings = {settings, 1, 1}},
             {.name = texts[(i + 1) % N_TEXTS], .settings = {settings + 1, 1, 1}}};
         rk_buffer page = {0};
-        OK(rk_report_page(runs, 2, texts[(i + 4) % N_TEXTS], 0, &page));
+        OK(rk_report_write_page(runs, 2, texts[(i + 4) % N_TEXTS], 0, &page));
         const char *wrong = html_check(page.data, page.n_bytes);
         if (wrong) fail_msg("%s: %s", texts[i], wrong);
         rk_buffer_release(&page);

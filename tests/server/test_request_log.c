@@ -64,13 +64,13 @@ static void test_sample(void **state) {
             .path = path_of("sample"), .sampling_rate = rates[r], .max_bytes = 1 << 20, .max_queue_bytes = 1};
         OK(rk_request_log_open(&options, &log));
         for (int i = 0; i < 10000; i++)
-            *counts[r] += rk_request_log_takes(log, (rk_span){id, (size_t)sprintf(id, "%d", i)});
+            *counts[r] += rk_request_log_is_sampled(log, (rk_span){id, (size_t)sprintf(id, "%d", i)});
         rk_request_log_close(log);
     }
     assert_in_range(n, 2300, 2700);
     assert_int_equal(n_all, 10000);
     assert_int_equal(n_none, 0);
-    assert_false(rk_request_log_takes(NULL, (rk_span){"x", 1}));
+    assert_false(rk_request_log_is_sampled(NULL, (rk_span){"x", 1}));
 }
 
 static void test_files(void **state) {

@@ -8,13 +8,13 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "server/request/request_call.h"
+#include "server/request/inference_call.h"
 
 static rk_status skip_all(const char *text, size_t n_bytes) {
     rk_json json = {0};
-    rk_json_start(&json, (rk_span){text, n_bytes}, 16);
-    rk_status status = rk_json_skip(&json, NULL);
-    if (status == RK_OK) status = rk_json_end(&json);
+    rk_json_begin_document(&json, (rk_span){text, n_bytes}, 16);
+    rk_status status = rk_json_skip_value(&json, NULL);
+    if (status == RK_OK) status = rk_json_check_end(&json);
     rk_json_release(&json);
     return status;
 }
@@ -102,13 +102,13 @@ static void test_numbers(void **state) {
                       : i % 2 ? (float)rk_rng_uniform(&rng)
                               : (float)exp(40 * rk_rng_uniform(&rng) - 20);
         rk_buffer_clear(&text);
-        rk_write_f32(&text, value);
+        rk_json_write_f32(&text, value);
         OK(text.status);
         assert_true(strtof(text.data, NULL) == value);
         if (i < 1000) assert_true(jansson_takes(text.data, text.n_bytes));
     }
     rk_buffer_clear(&text);
-    rk_write_f32(&text, NAN);
+    rk_json_write_f32(&text, NAN);
     assert_string_equal(text.data, "null");
     rk_buffer_release(&text);
 }
@@ -156,7 +156,7 @@ static void test_rows(void **state) {
                "{\"inputs\": [{\"name\": \"age\", \"shape\": [2], \"datatype\": \"INT64\", \"data\": [1]}]}",
                &call),
           RK_BAD_DATA, "input 'age': \"data\" has 1 values, \"shape\" says 2");
-    OK(rk_request_rows_table(&rows, 4, &table, &context));
+    OK(rk_request_rows_to_arrow(&rows, 4, &table, &context));
     const struct ArrowArray *a = table.array;
     assert_null(context.schema);
     assert_int_equal(table.schema->n_children, 2); /* no label was given */
@@ -171,7 +171,7 @@ static void test_rows(void **state) {
     rows.takes_context = true;
     OK(read(&rows, 0, RK_CALL_PREDICT,
             "{\"context\": {\"tags\": [\"d\", \"e\"]}, \"instances\": [{\"age\": 7}, {\"age\": 8}]}", &call));
-    OK(rk_request_rows_table(&rows, 2, &table, &context));
+    OK(rk_request_rows_to_arrow(&rows, 2, &table, &context));
     assert_true(table.array->length == 2 && table.array->n_children == 1);
     assert_memory_equal(table.array->children[0]->buffers[2], "78", 2);
     assert_true(context.array->length == 1 && context.array->n_children == 1);
@@ -180,7 +180,7 @@ static void test_rows(void **state) {
     rk_request_rows_truncate(&rows, 0);
     OK(read(&rows, 0, RK_CALL_PREDICT, /* a row has a column of the context's: rows in full */
             "{\"context\": {\"age\": 5, \"tags\": []}, \"instances\": [{\"age\": 7}, {}]}", &call));
-    OK(rk_request_rows_table(&rows, 2, &table, &context));
+    OK(rk_request_rows_to_arrow(&rows, 2, &table, &context));
     assert_memory_equal(table.array->children[0]->buffers[2], "75", 2);
     rk_request_rows_release(&rows);
     rk_call_release(&call);
@@ -241,7 +241,7 @@ static rk_status all(void) {
              "\"data\": [\"1\"]}, "
              "{\"name\": \"tags\", \"shape\": [1, 2], \"datatype\": \"BYTES\", \"data\": [[\"x\", \"y\"]]}]}",
              &call));
-    RK_GOTO(rk_request_rows_table(&rows, 2, &table, &context));
+    RK_GOTO(rk_request_rows_to_arrow(&rows, 2, &table, &context));
 done:
     rk_request_rows_release(&rows);
     rk_call_release(&call);

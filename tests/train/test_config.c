@@ -240,8 +240,8 @@ static void test_foreign_words(void **state) {
     }
     char *keys, path[128];
     OK(rk_config_reference(&keys));
-    for (size_t i = 0; rk_synonym_at(i); i++) { /* every key that is named is one */
-        snprintf(path, sizeof path, "`%s", rk_synonym_at(i));
+    for (size_t i = 0; rk_synonym_by_number(i); i++) { /* every key that is named is one */
+        snprintf(path, sizeof path, "`%s", rk_synonym_by_number(i));
         const char *found = strchr(path, '.') ? strstr(keys, path) : path;
         while (found && strchr(path, '.') && !strchr("`.[", found[strlen(path)]))
             found = strstr(found + 1, path);

@@ -322,7 +322,7 @@ static void test_out_of_memory(void **state) {
         char *text = NULL;
         if (status == RK_OK) {
             status = rk_tune_to_text(tune, &text);
-            if (status == RK_OK) status = rk_tune_write(tune);
+            if (status == RK_OK) status = rk_tune_write_files(tune);
             rk_tune_free(tune);
         }
         rk_alloc_fail_after(0, false);

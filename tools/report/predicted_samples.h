@@ -22,10 +22,10 @@ rk_status rk_samples_collect(rk_predictor *predictor, const char *split, int64_t
 void rk_samples_release(rk_samples *samples);
 
 /* One task's samples that have a label, as arrays of their own, under `predictions` [n_rows, n_tasks]. */
-rk_status rk_samples_of_task(const rk_samples *samples, const float *predictions, int32_t task,
-                             rk_predicted *out);
+rk_status rk_samples_select_task(const rk_samples *samples, const float *predictions, int32_t task,
+                                 rk_predicted *out);
 void rk_predicted_release(rk_predicted *predicted);
 /* All metrics of it [RK_METRIC_COUNT], but GAUC, whose groups are not kept. */
-rk_status rk_predicted_metrics(const rk_predicted *predicted, bool binary, double *values);
+rk_status rk_predicted_compute_metrics(const rk_predicted *predicted, bool binary, double *values);
 
 #endif

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "metrics/rank_sort.h"
+#include "metrics/sort_by_prediction.h"
 
 static float prediction_of(const rk_predicted *p, uint32_t i) {
     return p->predictions[i];
@@ -21,18 +21,18 @@ static rk_status sort_by_prediction(const rk_predicted *p, rk_rank_item **out) {
     RK_FAIL_IF(p->n > UINT32_MAX, RK_UNSUPPORTED, "curves take up to %u samples", UINT32_MAX);
     RK_TRY(rk_alloc(2 * p->n, sizeof *items, &items)); /* the second half is scratch */
     for (size_t i = 0; i < p->n; i++)
-        items[i] = (rk_rank_item){rk_rank_key(prediction_of(p, (uint32_t)i)), (uint32_t)i};
-    rk_rank_sort(items, items + p->n, p->n);
+        items[i] = (rk_rank_item){rk_prediction_sort_key(prediction_of(p, (uint32_t)i)), (uint32_t)i};
+    rk_sort_by_prediction(items, items + p->n, p->n);
     *out = items;
     return RK_OK;
 }
 
-void rk_roc_release(rk_roc *roc) {
+void rk_roc_curve_release(rk_roc *roc) {
     RK_FREE_ALL(roc->false_rates, roc->true_rates);
     *roc = (rk_roc){0};
 }
 
-static void add_point(rk_roc *roc, double resolution, bool is_last, double x, double y) {
+static void add_roc_point(rk_roc *roc, double resolution, bool is_last, double x, double y) {
     bool near = roc->n && fabs(x - roc->false_rates[roc->n - 1]) < resolution &&
                 fabs(y - roc->true_rates[roc->n - 1]) < resolution;
     if (near && !is_last) return;
@@ -44,22 +44,22 @@ static void add_point(rk_roc *roc, double resolution, bool is_last, double x, do
 static void trace_roc_curve(const rk_predicted *p, const rk_rank_item *items, double positives,
                             double negatives, double resolution, rk_roc *roc) {
     double above_positives = 0, above_negatives = 0;
-    add_point(roc, 0, false, 0, 0);
+    add_roc_point(roc, 0, false, 0, 0);
     for (size_t i = p->n; i-- > 0;) {
         double label = label_of(p, items[i].index), weight = weight_of(p, items[i].index);
         above_positives += weight * label;
         above_negatives += weight * (1 - label);
         if (i && items[i - 1].key == items[i].key) continue;
         if (i)
-            add_point(roc, resolution, false, above_negatives / negatives, above_positives / positives);
+            add_roc_point(roc, resolution, false, above_negatives / negatives, above_positives / positives);
         else
-            add_point(roc, resolution, true, 1, 1);
+            add_roc_point(roc, resolution, true, 1, 1);
     }
 }
 
-rk_status rk_roc_make(const rk_predicted *p, double resolution, rk_roc *out) {
+rk_status rk_roc_curve_make(const rk_predicted *p, double resolution, rk_roc *out) {
     double positives = 0, negatives = 0;
-    RK_AUTO(rk_roc_release) rk_roc roc = {0};
+    RK_AUTO(rk_roc_curve_release) rk_roc roc = {0};
     RK_AUTOFREE rk_rank_item *items = NULL;
     for (size_t i = 0; i < p->n; i++) {
         positives += weight_of(p, (uint32_t)i) * label_of(p, (uint32_t)i);
@@ -81,7 +81,7 @@ typedef struct sums {
     double weights, squared_weights, predictions, labels, squared_labels;
 } sums;
 
-static void add_sample(sums *s, const rk_predicted *p, uint32_t i) {
+static void add_sample_to_bin(sums *s, const rk_predicted *p, uint32_t i) {
     double weight = weight_of(p, i), label = label_of(p, i);
     s->n++;
     s->weights += weight;
@@ -91,7 +91,7 @@ static void add_sample(sums *s, const rk_predicted *p, uint32_t i) {
     s->squared_labels += weight * label * label;
 }
 
-static rk_bin average_bin(const sums *s, bool binary) {
+static rk_bin make_calibration_bin(const sums *s, bool binary) {
     rk_bin bin = {.n = s->n, .predicted = s->predictions / s->weights, .observed = s->labels / s->weights};
     double n = s->weights * s->weights / s->squared_weights,
            rate = bin.observed; /* n: Kish's effective number of samples */
@@ -110,7 +110,8 @@ static rk_bin average_bin(const sums *s, bool binary) {
     return bin;
 }
 
-rk_status rk_bins_make(const rk_predicted *p, bool binary, size_t n_bins, rk_bin **out, size_t *n_out) {
+rk_status rk_calibration_bins_make(const rk_predicted *p, bool binary, size_t n_bins, rk_bin **out,
+                                   size_t *n_out) {
     RK_AUTOFREE rk_rank_item *items = NULL;
     rk_bin *bins;
     RK_TRY(sort_by_prediction(p, &items));
@@ -120,8 +121,8 @@ rk_status rk_bins_make(const rk_predicted *p, bool binary, size_t n_bins, rk_bin
         size_t end = p->n * (b + 1) / n_bins;
         sums s = {0};
         for (; at < p->n && (at < end || (s.n && items[at].key == items[at - 1].key)); at++)
-            add_sample(&s, p, items[at].index);
-        if (s.weights > 0) bins[n++] = average_bin(&s, binary);
+            add_sample_to_bin(&s, p, items[at].index);
+        if (s.weights > 0) bins[n++] = make_calibration_bin(&s, binary);
     }
     *out = bins;
     *n_out = n;

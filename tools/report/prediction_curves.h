@@ -23,8 +23,8 @@ typedef struct rk_roc {
 } rk_roc;
 /* A point that lies nearer than `resolution` to the one before, both ways, is left out; 0 keeps one for each
  * different prediction. Labels between 0 and 1 are partly both, as for AUC. */
-rk_status rk_roc_make(const rk_predicted *predicted, double resolution, rk_roc *out);
-void rk_roc_release(rk_roc *roc);
+rk_status rk_roc_curve_make(const rk_predicted *predicted, double resolution, rk_roc *out);
+void rk_roc_curve_release(rk_roc *roc);
 
 typedef struct rk_bin {
     int64_t n;
@@ -34,7 +34,7 @@ typedef struct rk_bin {
 /* At most n_bins bins [*n_out] of about as many samples each, in the order of the predictions; equal
  * predictions are in one bin. Free *out with rk_free. The range is Wilson's (E. B. Wilson, J. Am. Stat.
  * Assoc. 22, 1927) for a binary task, else the mean with 1.96 standard errors. */
-rk_status rk_bins_make(const rk_predicted *predicted, bool binary, size_t n_bins, rk_bin **out,
-                       size_t *n_out);
+rk_status rk_calibration_bins_make(const rk_predicted *predicted, bool binary, size_t n_bins, rk_bin **out,
+                                   size_t *n_out);
 
 #endif

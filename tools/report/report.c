@@ -12,7 +12,7 @@ static rk_status write_page(const rk_report_run *runs, size_t n, const rk_report
     const char *split =
         !options->split || strcmp(options->split, "valid") == 0 ? "validation" : options->split;
     RK_AUTO(rk_buffer_release) rk_buffer page = {0};
-    RK_TRY(rk_report_page(runs, n, split, options->n_features, &page));
+    RK_TRY(rk_report_write_page(runs, n, split, options->n_features, &page));
     RK_TRY(page.status);
     return rk_file_write(path, page.data, page.n_bytes);
 }

@@ -27,7 +27,7 @@ rk_status rk_report_names_add(rk_report_names *names, const char *name) {
     return RK_OK;
 }
 
-int rk_report_metric_of(const char *logged) {
+int rk_report_metric_of_logged_name(const char *logged) {
     const char *last = strrchr(logged, '/') + 1;
     int metric = rk_metric_find(last);
     return metric < 0 ? rk_ranking_metric_find(last) : metric;
@@ -42,7 +42,7 @@ void rk_report_figure_end(const char *caption, rk_buffer *out) {
     rk_buffer_append_text(out, "</figure>\n");
 }
 
-void rk_report_legend(const rk_report_run *runs, size_t n, char (*notes)[32], rk_buffer *out) {
+void rk_report_write_legend(const rk_report_run *runs, size_t n, char (*notes)[32], rk_buffer *out) {
     if (n < 2 && !notes) return;
     rk_buffer_append_text(out, "<p class=\"legend\">");
     for (size_t r = 0; r < n; r++) {

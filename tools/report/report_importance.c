@@ -85,8 +85,8 @@ static rk_status draw_importance_chart(const rk_report_run *runs, size_t n, cons
     return RK_OK;
 }
 
-rk_status rk_report_importance_section(const rk_report_run *runs, size_t n, const char *task,
-                                       int32_t n_features, rk_buffer *out) {
+rk_status rk_report_write_importance_section(const rk_report_run *runs, size_t n, const char *task,
+                                             int32_t n_features, rk_buffer *out) {
     RK_AUTO(rk_report_names_release) rk_report_names names = {0};
     RK_AUTOFREE ranked *list = NULL;
     bool binary = true;

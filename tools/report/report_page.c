@@ -12,7 +12,7 @@
 
 static void write_style(rk_buffer *out) {
     rk_buffer_append_text(out, "<style>\n");
-    rk_chart_style(out);
+    rk_chart_write_style_sheet(out);
     rk_buffer_append_text(
         out,
         "*{box-sizing:border-box}\n"
@@ -52,7 +52,7 @@ static void write_style(rk_buffer *out) {
         "</style>\n");
 }
 
-static void write_names(const rk_report_run *runs, size_t n, rk_buffer *out) {
+static void write_names_of_runs(const rk_report_run *runs, size_t n, rk_buffer *out) {
     for (size_t r = 0; r < n; r++) {
         if (r) rk_buffer_append_text(out, r + 1 == n ? " and " : ", ");
         rk_markup_escape(runs[r].name, out);
@@ -63,15 +63,15 @@ static void write_page_head(const rk_report_run *runs, size_t n, rk_buffer *out)
     rk_buffer_append_text(out,
                           "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
                           "name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
-    write_names(runs, n, out);
+    write_names_of_runs(runs, n, out);
     rk_buffer_append_text(out, "</title>\n");
     write_style(out);
     rk_buffer_append_text(out, "</head>\n<body>\n<h1>");
-    write_names(runs, n, out);
+    write_names_of_runs(runs, n, out);
     rk_buffer_append_text(out, "</h1>\n");
 }
 
-static void write_lead(const rk_report_run *runs, size_t n, const char *split, rk_buffer *out) {
+static void write_introduction(const rk_report_run *runs, size_t n, const char *split, rk_buffer *out) {
     int64_t n_rows = 0;
     for (size_t r = 0; r < n; r++) n_rows = runs[r].n_rows > n_rows ? runs[r].n_rows : n_rows;
     if (n_rows == 0) {
@@ -85,23 +85,24 @@ static void write_lead(const rk_report_run *runs, size_t n, const char *split, r
     rk_buffer_append_text(out, " data.</p>\n");
 }
 
-static rk_status write_task(const rk_report_run *runs, size_t n, const char *name, bool alone,
-                            const char *split, int32_t n_features, rk_buffer *out) {
+static rk_status write_task_section(const rk_report_run *runs, size_t n, const char *name, bool alone,
+                                    const char *split, int32_t n_features, rk_buffer *out) {
     rk_buffer_append_text(out, "<h2>");
     if (!alone) rk_markup_escape(name, out);
     rk_buffer_append_text(out, alone ? "Predictions of " : ": predictions of ");
     rk_markup_escape(split, out);
     rk_buffer_append_text(out, " data</h2>\n");
-    RK_TRY(rk_report_task_section(runs, n, name, out));
-    return rk_report_importance_section(runs, n, name, n_features, out);
+    RK_TRY(rk_report_write_task_section(runs, n, name, out));
+    return rk_report_write_importance_section(runs, n, name, n_features, out);
 }
 
 /* Of runs that rank, whose rankings come under one heading. */
-static rk_status write_rankings(const rk_report_run *runs, size_t n, const char *split, rk_buffer *out) {
+static rk_status write_ranking_section(const rk_report_run *runs, size_t n, const char *split,
+                                       rk_buffer *out) {
     rk_buffer_append_text(out, "<h2>Rankings of all items, for the users of ");
     rk_markup_escape(split, out);
     rk_buffer_append_text(out, " data</h2>\n");
-    return rk_report_ranking_section(runs, n, out);
+    return rk_report_write_ranking_section(runs, n, out);
 }
 
 static rk_status write_body(const rk_report_run *runs, size_t n, const rk_report_names *tasks,
@@ -112,12 +113,12 @@ static rk_status write_body(const rk_report_run *runs, size_t n, const rk_report
         has_rankings = has_rankings || (runs[r].n_rows && runs[r].ranks);
     }
     write_page_head(runs, n, out);
-    write_lead(runs, n, split, out);
-    RK_TRY(rk_report_table(runs, n, tasks, split, out));
-    RK_TRY(rk_report_learning_section(runs, n, out));
+    write_introduction(runs, n, split, out);
+    RK_TRY(rk_report_write_table(runs, n, tasks, split, out));
+    RK_TRY(rk_report_write_learning_section(runs, n, out));
     for (size_t k = 0; has_rows && k < tasks->n; k++)
-        RK_TRY(write_task(runs, n, tasks->names[k], tasks->n == 1, split, n_features, out));
-    if (has_rankings) RK_TRY(write_rankings(runs, n, split, out));
+        RK_TRY(write_task_section(runs, n, tasks->names[k], tasks->n == 1, split, n_features, out));
+    if (has_rankings) RK_TRY(write_ranking_section(runs, n, split, out));
     rk_buffer_printf(out,
                      "<footer>Written by reckon %s. What each picture shows: "
                      "docs/reports.md.</footer>\n</body>\n</html>\n",
@@ -125,8 +126,8 @@ static rk_status write_body(const rk_report_run *runs, size_t n, const rk_report
     return out->status;
 }
 
-rk_status rk_report_page(const rk_report_run *runs, size_t n, const char *split, int32_t n_features,
-                         rk_buffer *out) {
+rk_status rk_report_write_page(const rk_report_run *runs, size_t n, const char *split, int32_t n_features,
+                               rk_buffer *out) {
     rk_report_names tasks = {0};
     rk_status status = RK_OK;
     for (size_t r = 0; r < n; r++)

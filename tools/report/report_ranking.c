@@ -35,7 +35,7 @@ static rk_status draw_ranking_chart(const rk_report_run *runs, size_t n, int met
     return RK_OK;
 }
 
-rk_status rk_report_ranking_section(const rk_report_run *runs, size_t n, rk_buffer *out) {
+rk_status rk_report_write_ranking_section(const rk_report_run *runs, size_t n, rk_buffer *out) {
     static const char *const captions[RK_REPORT_RANKINGS] = {
         "The share of a user's items that is among the first k.",
         "The same, where an item counts the less the further down it stands.",
@@ -46,7 +46,7 @@ rk_status rk_report_ranking_section(const rk_report_run *runs, size_t n, rk_buff
         if (runs[r].ranks && runs[r].n_rows)
             rk_snprintf(notes[r], sizeof notes[r], "%s %.4f", runs[r].ranking.shown[0].name,
                         runs[r].ranking.shown[0].value);
-    rk_report_legend(runs, n, notes, out);
+    rk_report_write_legend(runs, n, notes, out);
     rk_buffer_append_text(out, "<div class=\"charts\">\n");
     for (int m = 0; m < RK_REPORT_RANKINGS; m++) RK_TRY(draw_ranking_chart(runs, n, m, captions[m], out));
     rk_buffer_append_text(out, "</div>\n");

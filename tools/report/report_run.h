@@ -6,7 +6,7 @@
 
 #include "metrics/metrics.h"
 #include "report/importance.h"
-#include "report/run_record.h"
+#include "report/run_metrics_log.h"
 #include "report/run_settings.h"
 
 typedef struct rk_report_task {
@@ -33,7 +33,7 @@ typedef struct rk_report_ranking {
 
 typedef struct rk_report_run {
     char *name; /* the directory's last part */
-    rk_run_record record;
+    rk_run_metrics_log record;
     rk_settings settings;
     uint64_t n_parameters;
     double n_steps, n_epochs,

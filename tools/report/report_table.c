@@ -14,7 +14,7 @@
 
 enum { CELL_BYTES = 64 };
 
-static void begin_group(const char *title, size_t n, rk_buffer *out) {
+static void begin_group_of_rows(const char *title, size_t n, rk_buffer *out) {
     rk_buffer_printf(out, "<tr class=\"group\"><th colspan=\"%zu\">", n + 1);
     rk_markup_escape(title, out);
     rk_buffer_append_text(out, "</th></tr>\n");
@@ -43,7 +43,7 @@ static void write_table_head(const rk_report_run *runs, size_t n, rk_buffer *out
     rk_buffer_append_text(out, "</tr></thead>\n<tbody>\n");
 }
 
-static void format_grouped(double value, char *out) {
+static void format_with_digit_groups(double value, char *out) {
     char digits[32];
     if (!isfinite(value)) {
         snprintf(out, CELL_BYTES, "-");
@@ -76,9 +76,9 @@ static void write_run_rows(const rk_report_run *runs, size_t n, rk_buffer *out) 
             char text[CELL_BYTES] = "-";
             const char *setting =
                 rk_settings_find(&runs[r].settings, row == 0 ? "model.kind" : "train.batch_size");
-            if (row == 1) format_grouped((double)runs[r].n_parameters, text);
-            if (row == 2) format_grouped(runs[r].n_epochs, text);
-            if (row == 3) format_grouped(runs[r].n_steps, text);
+            if (row == 1) format_with_digit_groups((double)runs[r].n_parameters, text);
+            if (row == 2) format_with_digit_groups(runs[r].n_epochs, text);
+            if (row == 3) format_with_digit_groups(runs[r].n_steps, text);
             if (row == 5) format_duration(runs[r].seconds, text);
             write_cell(NULL, row == 0 || row == 4 ? (setting ? setting : "-") : text, out);
         }
@@ -130,7 +130,7 @@ static void write_task_rows(const rk_report_run *runs, size_t n, const char *tas
     }
 }
 
-static double find_shown_value(const rk_report_run *run, const char *name) {
+static double find_ranking_metric(const rk_report_run *run, const char *name) {
     for (int32_t i = 0; i < run->ranking.n_shown; i++)
         if (strcmp(run->ranking.shown[i].name, name) == 0) return run->ranking.shown[i].value;
     return NAN;
@@ -147,17 +147,17 @@ static rk_status collect_ranking_names(const rk_report_run *runs, size_t n, rk_r
 static void write_ranking_rows(const rk_report_run *runs, size_t n, const rk_report_names *names,
                                double *values, rk_buffer *out) {
     for (size_t i = 0; i < names->n; i++) {
-        for (size_t r = 0; r < n; r++) values[r] = find_shown_value(&runs[r], names->names[i]);
+        for (size_t r = 0; r < n; r++) values[r] = find_ranking_metric(&runs[r], names->names[i]);
         write_metric_row(names->names[i], rk_ranking_metric_find(names->names[i]), values, n, out);
     }
 }
 
 /* The best evaluation in the log, or the last test. */
 static double find_best_logged(const rk_report_run *run, const char *kind, const char *key, int metric) {
-    const rk_curve *curve = rk_run_record_find(&run->record, key);
+    const rk_curve *curve = rk_run_metrics_log_find_curve(&run->record, key);
     if (!curve || !curve->n) return NAN;
     if (strcmp(kind, "test") == 0) return curve->values[curve->n - 1];
-    int64_t best = rk_curve_best(curve, rk_metric_larger_is_better(metric));
+    int64_t best = rk_curve_find_best(curve, rk_metric_larger_is_better(metric));
     return best < 0 ? NAN : curve->values[best];
 }
 
@@ -207,9 +207,9 @@ static void write_metric_groups(const rk_report_run *runs, size_t n, const rk_re
     bool named = tasks->n > 1;
     for (size_t r = 0; r < n; r++) n_rows = runs[r].n_rows > n_rows ? runs[r].n_rows : n_rows;
     char count[CELL_BYTES];
-    format_grouped((double)n_rows, count);
+    format_with_digit_groups((double)n_rows, count);
     snprintf(title, sizeof title, "%s data, %s samples, with the run's final parameters", split, count);
-    if (n_rows) begin_group(title, n, out);
+    if (n_rows) begin_group_of_rows(title, n, out);
     for (size_t k = 0; n_rows && k < tasks->n; k++)
         write_task_rows(runs, n, tasks->names[k], named, values, out);
     write_ranking_rows(runs, n, rankings, values, out);
@@ -217,7 +217,7 @@ static void write_metric_groups(const rk_report_run *runs, size_t n, const rk_re
         if (n_rows && strcmp(split, "test") == 0 && strcmp(logs[i].kind, split) == 0)
             continue; /* which stands above */
         size_t before = out->n_bytes;
-        begin_group(logs[i].title, n, out);
+        begin_group_of_rows(logs[i].title, n, out);
         size_t empty = out->n_bytes;
         for (size_t k = 0; k < tasks->n; k++)
             write_logged_rows(runs, n, logs[i].kind, tasks->names[k], named, values, out);
@@ -231,13 +231,13 @@ static rk_status write_settings_group(const rk_report_run *runs, size_t n, rk_bu
     RK_AUTO(rk_text_list_release) rk_text_list keys = {0};
     RK_TRY(rk_alloc(n, sizeof *settings, &settings)); /* views: the runs own them */
     for (size_t r = 0; r < n; r++) settings[r] = runs[r].settings;
-    RK_TRY(rk_settings_differing(settings, n, &keys));
-    if (keys.n) begin_group("settings that differ", n, out);
+    RK_TRY(rk_settings_list_differing(settings, n, &keys));
+    if (keys.n) begin_group_of_rows("settings that differ", n, out);
     for (size_t k = 0; k < keys.n; k++) {
         begin_row(keys.texts[k], out);
         for (size_t r = 0; r < n; r++) {
             RK_AUTO(rk_buffer_release) rk_buffer value = {0};
-            rk_settings_text(settings, n, r, keys.texts[k], &value);
+            rk_settings_write_value(settings, n, r, keys.texts[k], &value);
             write_cell(value.n_bytes ? NULL : "none", value.n_bytes ? value.data : "not set", out);
             RK_TRY(value.status);
         }
@@ -246,8 +246,8 @@ static rk_status write_settings_group(const rk_report_run *runs, size_t n, rk_bu
     return RK_OK;
 }
 
-rk_status rk_report_table(const rk_report_run *runs, size_t n, const rk_report_names *tasks,
-                          const char *split, rk_buffer *out) {
+rk_status rk_report_write_table(const rk_report_run *runs, size_t n, const rk_report_names *tasks,
+                                const char *split, rk_buffer *out) {
     RK_AUTOFREE double *values = NULL;
     RK_AUTO(rk_report_names_release) rk_report_names rankings = {0};
     RK_TRY(rk_alloc(n, sizeof *values, &values));

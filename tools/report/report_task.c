@@ -11,7 +11,7 @@
 
 enum { SIZE = 480 };
 
-static rk_status draw_roc(const rk_report_run *runs, size_t n, const char *name, rk_buffer *out) {
+static rk_status draw_roc_curves(const rk_report_run *runs, size_t n, const char *name, rk_buffer *out) {
     RK_AUTOFREE rk_series *series = NULL;
     size_t n_series = 0;
     RK_TRY(rk_alloc(n, sizeof *series, &series));
@@ -49,7 +49,7 @@ typedef struct bin_columns {
     const char **notes;
 } bin_columns;
 
-static void columns_release(bin_columns *c) {
+static void bin_columns_release(bin_columns *c) {
     RK_FREE_ALL(c->predicted, c->observed, c->low, c->high, c->texts, c->notes);
 }
 
@@ -72,7 +72,7 @@ static rk_status bin_columns_of_task(const rk_report_task *task, bin_columns *c)
 }
 
 /* Both axes have the same range, so that the diagonal is what it says. */
-static rk_axis set_common_axis(const rk_series *series, size_t n, bool binary) {
+static rk_axis make_common_axis(const rk_series *series, size_t n, bool binary) {
     rk_range range = RK_RANGE_INIT;
     if (binary) rk_range_add(&range, 0, false);
     for (size_t s = 0; s < n; s++)
@@ -88,9 +88,9 @@ static rk_axis set_common_axis(const rk_series *series, size_t n, bool binary) {
         .high = binary && scale.high > 0.5 ? 1 : scale.high}; /* rare positives fill the picture too */
 }
 
-static void draw_calibration_of(const rk_series *series, size_t n_series, bool binary, int64_t n_bin,
-                                rk_buffer *out) {
-    rk_axis axis = set_common_axis(series, n_series, binary);
+static void draw_calibration_of_series(const rk_series *series, size_t n_series, bool binary, int64_t n_bin,
+                                       rk_buffer *out) {
+    rk_axis axis = make_common_axis(series, n_series, binary);
     rk_chart chart = {.title = binary ? "Calibration: share of positives" : "Calibration: mean label",
                       .width = SIZE,
                       .height = SIZE,
@@ -111,7 +111,8 @@ static void draw_calibration_of(const rk_series *series, size_t n_series, bool b
     rk_report_figure_end(caption, out);
 }
 
-static rk_status draw_calibration(const rk_report_run *runs, size_t n, const char *name, rk_buffer *out) {
+static rk_status draw_calibration_curves(const rk_report_run *runs, size_t n, const char *name,
+                                         rk_buffer *out) {
     RK_AUTOFREE rk_series *series = NULL;
     bin_columns *columns = NULL;
     size_t n_series = 0;
@@ -134,14 +135,15 @@ static rk_status draw_calibration(const rk_report_run *runs, size_t n, const cha
                                          .high = columns[r].high,
                                          .notes = columns[r].notes};
     }
-    draw_calibration_of(series, n_series, binary, n_bin, out);
+    draw_calibration_of_series(series, n_series, binary, n_bin, out);
 done:
-    for (size_t r = 0; columns && r < n; r++) columns_release(&columns[r]);
+    for (size_t r = 0; columns && r < n; r++) bin_columns_release(&columns[r]);
     rk_free(columns);
     return status;
 }
 
-rk_status rk_report_task_section(const rk_report_run *runs, size_t n, const char *name, rk_buffer *out) {
+rk_status rk_report_write_task_section(const rk_report_run *runs, size_t n, const char *name,
+                                       rk_buffer *out) {
     RK_AUTOFREE char(*notes)[32] = NULL;
     bool binary = false;
     RK_TRY(rk_alloc(n, sizeof *notes, &notes));
@@ -152,10 +154,10 @@ rk_status rk_report_task_section(const rk_report_run *runs, size_t n, const char
         rk_snprintf(notes[r], sizeof notes[r], task->binary ? "AUC %.4f" : "RMSE %.4f",
                     task->metrics[task->binary ? RK_METRIC_auc : RK_METRIC_rmse]);
     }
-    rk_report_legend(runs, n, notes, out);
+    rk_report_write_legend(runs, n, notes, out);
     rk_buffer_append_text(out, "<div class=\"charts\">\n");
-    if (binary) RK_TRY(draw_roc(runs, n, name, out));
-    RK_TRY(draw_calibration(runs, n, name, out));
+    if (binary) RK_TRY(draw_roc_curves(runs, n, name, out));
+    RK_TRY(draw_calibration_curves(runs, n, name, out));
     rk_buffer_append_text(out, "</div>\n");
     return RK_OK;
 }

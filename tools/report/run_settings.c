@@ -55,10 +55,10 @@ static const char *name_of_entry(const rk_yaml_node *node) {
     return NULL;
 }
 
-static rk_status walk_node(rk_settings *settings, rk_buffer *key, const rk_yaml_node *node);
+static rk_status add_settings_of_node(rk_settings *settings, rk_buffer *key, const rk_yaml_node *node);
 
 /* What is in a mapping or in a list of mappings. `key` is the node's own, and comes back as it was. */
-static rk_status walk_mapping(rk_settings *settings, rk_buffer *key, const rk_yaml_node *node) {
+static rk_status add_settings_of_mapping(rk_settings *settings, rk_buffer *key, const rk_yaml_node *node) {
     size_t n_bytes = key->n_bytes;
     for (size_t i = 0; i < node->n_children; i++) {
         const rk_yaml_node *child = node->children[i];
@@ -70,18 +70,18 @@ static rk_status walk_mapping(rk_settings *settings, rk_buffer *key, const rk_ya
         else
             rk_buffer_printf(key, "[%zu]", i);
         RK_TRY(key->status);
-        RK_TRY(walk_node(settings, key, child));
+        RK_TRY(add_settings_of_node(settings, key, child));
         key->n_bytes = n_bytes;
         key->data[n_bytes] = 0;
     }
     return RK_OK;
 }
 
-static rk_status walk_node(rk_settings *settings, rk_buffer *key, const rk_yaml_node *node) {
+static rk_status add_settings_of_node(rk_settings *settings, rk_buffer *key, const rk_yaml_node *node) {
     if (node->kind == RK_YAML_SCALAR) return add_setting(settings, key->data, node->scalar);
     if (node->kind == RK_YAML_SEQUENCE && is_plain_list(node))
         return add_plain_list(settings, key->data, node);
-    return walk_mapping(settings, key, node);
+    return add_settings_of_mapping(settings, key, node);
 }
 
 rk_status rk_settings_read(const char *text, rk_settings *out) {
@@ -91,7 +91,7 @@ rk_status rk_settings_read(const char *text, rk_settings *out) {
     RK_TRY(rk_yaml_parse("settings", text, strlen(text), &yaml));
     bool is_mapping = yaml.root && yaml.root->kind == RK_YAML_MAPPING;
     RK_FAIL_IF(!is_mapping, RK_BAD_DATA, "settings are a mapping");
-    RK_TRY(walk_mapping(&settings, &key, yaml.root));
+    RK_TRY(add_settings_of_mapping(&settings, &key, yaml.root));
     *out = settings;
     settings = (rk_settings){0};
     return RK_OK;
@@ -115,7 +115,7 @@ static bool has_section(const rk_settings *settings, const char *part, size_t n_
 
 /* The bytes of the first section, or entry of a list, on the way to a key that not all settings have; 0:
  * there is none. */
-static size_t section_not_in_all(const rk_settings *settings, size_t n, const char *key) {
+static size_t find_section_not_in_all(const rk_settings *settings, size_t n, const char *key) {
     bool in_list = false;
     for (const char *end = strpbrk(key, "].["); end; end = strpbrk(end + 1, "].[")) {
         in_list = in_list || *end == '[';
@@ -132,8 +132,8 @@ static bool list_contains(const rk_text_list *list, const char *key) {
 }
 
 /* The key itself, its section's, or its list's: up to the last '[' of the entry, and "]". */
-static rk_status table_row_of_key(const rk_settings *settings, size_t n, const char *key, char **out) {
-    size_t n_bytes = section_not_in_all(settings, n, key);
+static rk_status make_shown_key(const rk_settings *settings, size_t n, const char *key, char **out) {
+    size_t n_bytes = find_section_not_in_all(settings, n, key);
     if (!n_bytes) return rk_strdup(key, out);
     if (key[n_bytes - 1] == '.') return rk_strndup(key, n_bytes - 1, out);
     while (key[n_bytes - 1] != '[') n_bytes--;
@@ -142,13 +142,13 @@ static rk_status table_row_of_key(const rk_settings *settings, size_t n, const c
     return RK_OK;
 }
 
-rk_status rk_settings_differing(const rk_settings *settings, size_t n_settings, rk_text_list *out) {
+rk_status rk_settings_list_differing(const rk_settings *settings, size_t n_settings, rk_text_list *out) {
     for (size_t i = 0; i < n_settings; i++)
         for (size_t k = 0; k < settings[i].n; k++) {
             const char *key = settings[i].list[k].key;
             if (strcmp(key, "train.output") == 0 || !setting_differs(settings, n_settings, key)) continue;
             RK_AUTOFREE char *row = NULL;
-            RK_TRY(table_row_of_key(settings, n_settings, key, &row));
+            RK_TRY(make_shown_key(settings, n_settings, key, &row));
             if (!list_contains(out, row)) RK_TRY(rk_text_list_add(out, row));
         }
     return RK_OK;
@@ -157,8 +157,9 @@ rk_status rk_settings_differing(const rk_settings *settings, size_t n_settings, 
 enum { MOST_SAID = 4 };
 
 /* The names of a list's entries that others lack. list: up to the '['. */
-static size_t write_entries(const rk_settings *settings, size_t n_settings, const rk_settings *own,
-                            const char *list, size_t n_bytes, rk_buffer *out) {
+static size_t write_names_of_list_entries(const rk_settings *settings, size_t n_settings,
+                                          const rk_settings *own, const char *list, size_t n_bytes,
+                                          rk_buffer *out) {
     const char *before = NULL;
     size_t n = 0, length = 0;
     for (size_t i = 0; i < own->n; i++) { /* an entry's keys stand together */
@@ -167,14 +168,15 @@ static size_t write_entries(const rk_settings *settings, size_t n_settings, cons
         if (!end || (before && strncmp(key, before, length) == 0)) continue;
         before = key;
         length = (size_t)(end + 1 - key);
-        if (section_not_in_all(settings, n_settings, key) && n++ < MOST_SAID)
+        if (find_section_not_in_all(settings, n_settings, key) && n++ < MOST_SAID)
             rk_buffer_printf(out, "%s%.*s", n > 1 ? ", " : "", (int)(end - key) - (int)n_bytes,
                              key + n_bytes);
     }
     return n;
 }
 
-static size_t write_section(const rk_settings *own, const char *section, size_t n_bytes, rk_buffer *out) {
+static size_t write_settings_of_section(const rk_settings *own, const char *section, size_t n_bytes,
+                                        rk_buffer *out) {
     size_t n = 0;
     for (size_t i = 0; i < own->n; i++) {
         const char *key = own->list[i].key;
@@ -184,15 +186,15 @@ static size_t write_section(const rk_settings *own, const char *section, size_t 
     return n;
 }
 
-void rk_settings_text(const rk_settings *settings, size_t n_settings, size_t which, const char *key,
-                      rk_buffer *out) {
+void rk_settings_write_value(const rk_settings *settings, size_t n_settings, size_t which, const char *key,
+                             rk_buffer *out) {
     const char *value = rk_settings_find(&settings[which], key);
     size_t n_bytes = strlen(key), n = 0;
     if (value)
         rk_buffer_append_text(out, value);
     else if (n_bytes > 2 && strcmp(key + n_bytes - 2, "[]") == 0)
-        n = write_entries(settings, n_settings, &settings[which], key, n_bytes - 1, out);
+        n = write_names_of_list_entries(settings, n_settings, &settings[which], key, n_bytes - 1, out);
     else
-        n = write_section(&settings[which], key, n_bytes, out);
+        n = write_settings_of_section(&settings[which], key, n_bytes, out);
     if (n > MOST_SAID) rk_buffer_printf(out, " and %zu more", n - MOST_SAID);
 }

@@ -26,10 +26,10 @@ const char *rk_settings_find(const rk_settings *settings, const char *key); /* N
 /* Adds the keys that have not the same value in all of them, each once; train.output is left out. Of a
  * section, or an entry of a list, that only some of them have there is one: "train.plateau",
  * "data.features[]". */
-rk_status rk_settings_differing(const rk_settings *settings, size_t n_settings, rk_text_list *keys);
+rk_status rk_settings_list_differing(const rk_settings *settings, size_t n_settings, rk_text_list *keys);
 /* What settings `which` say of such a key, into out: the value, or a few of the section's, or names of a few
  * entries that others lack; "": nothing. */
-void rk_settings_text(const rk_settings *settings, size_t n_settings, size_t which, const char *key,
-                      rk_buffer *out);
+void rk_settings_write_value(const rk_settings *settings, size_t n_settings, size_t which, const char *key,
+                             rk_buffer *out);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/thread/clock.h"
 #include "base/thread/trace.h"
-#include "server/request/request_call_log.h"
+#include "server/request/log_inference_call.h"
 
 typedef struct worker {
     rk_batcher *batcher;
@@ -49,7 +49,7 @@ static rk_call *pop_call(rk_batcher *b, const rk_served_version *version) {
 }
 
 /* One that has waited too long is answered so. */
-static bool answer_if_late(worker *w, rk_call *call) {
+static bool answer_call_if_late(worker *w, rk_call *call) {
     if (rk_clock_seconds() <= call->deadline) return false;
     rk_call_fail_with(call, 504, "the request waited too long");
     finish_call(w->batcher, call);
@@ -57,9 +57,9 @@ static bool answer_if_late(worker *w, rk_call *call) {
 }
 
 /* Appends a call's rows; one that is wrong, or late, is answered. */
-static void add_to_batch(worker *w, rk_call *call, rk_planner_request_table_rows *rows, size_t *n_rows) {
+static void add_call_to_batch(worker *w, rk_call *call, rk_planner_request_table_rows *rows, size_t *n_rows) {
     rk_batcher *b = w->batcher;
-    if (answer_if_late(w, call)) return;
+    if (answer_call_if_late(w, call)) return;
     rk_status status = rk_reserve(&w->calls, &w->calls_capacity, w->n_calls + 1, sizeof *w->calls);
     if (status == RK_OK) status = rk_reserve(&w->ends, &w->ends_capacity, w->n_calls + 1, sizeof *w->ends);
     if (status == RK_OK) status = rk_call_read(call, &b->options.limits, &w->memory.json, rows, *n_rows);
@@ -75,33 +75,33 @@ static void add_to_batch(worker *w, rk_call *call, rk_planner_request_table_rows
 }
 
 /* Ends a call that was answered, whose rows begin at `first`. */
-static void log_and_finish(worker *w, rk_call *call, size_t first, const float *predictions) {
+static void log_and_finish_call(worker *w, rk_call *call, size_t first, const float *predictions) {
     if (call->code == 200)
         rk_log_call(w->batcher->options.log, call, &call->version->rows[w->number], first, predictions,
                     &w->memory.retrieval, &w->records);
     finish_call(w->batcher, call);
 }
 
-static void run_single(worker *w, rk_call *call) {
+static void run_single_call(worker *w, rk_call *call) {
     rk_status status = rk_call_run(call, &w->batcher->options.limits, w->number, &w->memory);
     if (status != RK_OK) rk_call_fail(call, status);
-    log_and_finish(w, call, 0, call->version->catalog ? NULL : w->memory.predictions);
+    log_and_finish_call(w, call, 0, call->version->catalog ? NULL : w->memory.predictions);
 }
 
 static void answer_batch(worker *w, rk_served_version *v, size_t n_rows) {
     size_t n_tasks = (size_t)v->n_tasks, begin = 0;
     rk_status status = rk_predict_rows(v, w->number, n_rows, &w->memory);
     if (status != RK_OK && w->n_calls > 1) { /* a value of one call must not fail the others */
-        for (size_t c = 0; c < w->n_calls; c++) run_single(w, w->calls[c]);
+        for (size_t c = 0; c < w->n_calls; c++) run_single_call(w, w->calls[c]);
         return;
     }
     for (size_t c = 0; c < w->n_calls; begin = w->ends[c++]) {
         const float *predictions = status == RK_OK ? w->memory.predictions + begin * n_tasks : NULL;
         if (status == RK_OK)
-            rk_call_answer(w->calls[c], predictions);
+            rk_call_write_reply(w->calls[c], predictions);
         else
             rk_call_fail(w->calls[c], status);
-        log_and_finish(w, w->calls[c], begin, predictions);
+        log_and_finish_call(w, w->calls[c], begin, predictions);
     }
 }
 
@@ -118,13 +118,13 @@ static rk_call *wait_for_call(rk_batcher *b, const rk_served_version *v, double 
     return call;
 }
 
-static void answer_single(worker *w, rk_call *call) {
-    if (answer_if_late(w, call)) return;
+static void answer_single_call(worker *w, rk_call *call) {
+    if (answer_call_if_late(w, call)) return;
     atomic_fetch_add(&w->batcher->n_batches, 1);
-    run_single(w, call);
+    run_single_call(w, call);
 }
 
-static void run_batch(worker *w, rk_call *call) {
+static void run_call_with_others(worker *w, rk_call *call) {
     rk_batcher *b = w->batcher;
     rk_served_version *v = call->version;
     rk_planner_request_table_rows *rows = &v->rows[w->number];
@@ -134,12 +134,12 @@ static void run_batch(worker *w, rk_call *call) {
     rk_served_version_ref(v); /* calls let go of it as they end */
     rk_request_rows_truncate(rows, 0);
     if (call->alone) {
-        answer_single(w, call);
+        answer_single_call(w, call);
         rk_served_version_unref(v);
         return;
     }
     for (; call; call = (int64_t)n_rows < b->options.max_batch_size ? wait_for_call(b, v, until) : NULL)
-        add_to_batch(w, call, rows, &n_rows);
+        add_call_to_batch(w, call, rows, &n_rows);
     if (w->n_calls > 0) {
         atomic_fetch_add(&b->n_batches, 1);
         answer_batch(w, v, n_rows);
@@ -159,7 +159,7 @@ static void *run_worker(void *argument) {
             continue;
         }
         pthread_mutex_unlock(&b->mutex);
-        run_batch(w, call);
+        run_call_with_others(w, call);
         pthread_mutex_lock(&b->mutex);
     }
     pthread_mutex_unlock(&b->mutex);
@@ -184,7 +184,7 @@ rk_status rk_batcher_create(const rk_batcher_options *options, rk_batcher **out)
     b->options = *options;
     b->last = &b->first;
     pthread_mutex_init(&b->mutex, NULL);
-    rk_cond_init(&b->work);
+    rk_cond_init_monotonic(&b->work);
     rk_status status = start_workers(b);
     if (status == RK_OK)
         *out = b;
@@ -227,7 +227,7 @@ static bool mentions_context(const char *text, size_t n_bytes) {
 
 /* Whether the objects of a body are as many as a context and few rows have. Columns of rows are no objects,
  * and are sent where rows are many. */
-static bool has_few_rows(rk_span body) {
+static bool may_have_few_rows(rk_span body) {
     enum {
         FEW_ROWS = 6,
         OTHER_OBJECTS = 2
@@ -243,18 +243,18 @@ static bool has_few_rows(rk_span body) {
  * items, whose part of the model is computed once. With few items, products of rows from several requests
  * take less than that saves. Only the ends of a long body are looked at: where a context is missed, it is
  * written out in each row. */
-static bool is_run_alone(const rk_call *call) {
+static bool is_call_run_alone(const rk_call *call) {
     enum { LOOKED_AT = 4096 };
     size_t n = call->body.n_bytes, some = n < LOOKED_AT ? n : LOOKED_AT;
     if (call->version->catalog) return true;
     if (call->kind == RK_CALL_INFER || n == 0) return false;
-    if (n <= LOOKED_AT && has_few_rows(call->body)) return false;
+    if (n <= LOOKED_AT && may_have_few_rows(call->body)) return false;
     return mentions_context(call->body.data, some) || mentions_context(call->body.data + n - some, some);
 }
 
 rk_status rk_batcher_submit(rk_batcher *b, rk_call *call) {
     call->next = NULL;
-    call->alone = is_run_alone(call);
+    call->alone = is_call_run_alone(call);
     pthread_mutex_lock(&b->mutex);
     bool stopped = b->stop, full = b->n_waiting >= b->options.max_enqueued, added = !stopped && !full;
     if (added) {
@@ -275,6 +275,6 @@ rk_status rk_batcher_submit(rk_batcher *b, rk_call *call) {
     return RK_OK;
 }
 
-rk_batcher_counts rk_batcher_count(rk_batcher *b) {
+rk_batcher_counts rk_batcher_get_counts(rk_batcher *b) {
     return (rk_batcher_counts){atomic_load(&b->n_batches), atomic_load(&b->n_pending)};
 }

@@ -4,7 +4,7 @@
 #define RK_SERVER_BATCHER_H
 
 #include "server/log/request_log.h"
-#include "server/request/request_call.h"
+#include "server/request/inference_call.h"
 
 typedef struct rk_batcher rk_batcher;
 
@@ -28,6 +28,6 @@ void rk_batcher_free(rk_batcher *batcher);
 /* The call belongs to the batcher until call->done. RK_BUSY: as many wait already as may; RK_INTERRUPTED: it
  * was stopped. */
 rk_status rk_batcher_submit(rk_batcher *batcher, rk_call *call);
-rk_batcher_counts rk_batcher_count(rk_batcher *batcher);
+rk_batcher_counts rk_batcher_get_counts(rk_batcher *batcher);
 
 #endif

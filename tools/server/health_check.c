@@ -35,7 +35,7 @@ static ssize_t receive_bytes(const channel *c, char *data, size_t n_bytes) {
     return c->tls ? rk_tls_receive(c->tls, data, n_bytes) : recv(c->fd, data, n_bytes, 0);
 }
 
-static rk_status exchange_request(const channel *c, const char *listen, double until, char *line) {
+static rk_status request_status_line(const channel *c, const char *listen, double until, char *line) {
     if (send_bytes(c, request, sizeof request - 1) < 0) return unreachable_error(listen);
     for (size_t n = 0; n < STATUS_LINE_BYTES;) {
         ssize_t got = receive_bytes(c, line + n, STATUS_LINE_BYTES - n);
@@ -66,7 +66,7 @@ static rk_status ask_address(int fd, const rk_address *address, const asked *a, 
     if (connect(fd, (const struct sockaddr *)&address->storage, address->n_bytes) != 0)
         return unreachable_error(listen);
     if (a->tls) RK_TRY(rk_tls_connect(fd, listen, timeout, &c.tls));
-    rk_status status = exchange_request(&c, listen, until, line);
+    rk_status status = request_status_line(&c, listen, until, line);
     rk_tls_close(c.tls);
     return status;
 }
@@ -75,7 +75,7 @@ static rk_status ask_all_addresses(const asked *a) {
     const char *listen = a->listen;
     rk_address address;
     char line[STATUS_LINE_BYTES + 1] = "";
-    RK_TRY(rk_address_read(listen, &address));
+    RK_TRY(rk_address_parse(listen, &address));
     int fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return unreachable_error(listen);
     rk_status status = ask_address(fd, &address, a, line);
@@ -90,7 +90,7 @@ static rk_status ask_all_addresses(const asked *a) {
 rk_status rk_server_health(const char *server, double timeout) {
     RK_FAIL_IF(!(timeout > 0 && timeout <= 3600), RK_INVALID_ARGUMENT,
                "a timeout of %g s is not in (0, 3600]", timeout);
-    if (!rk_is_server_file(server)) return ask_all_addresses(&(asked){server, timeout, false});
+    if (!rk_is_server_config_file(server)) return ask_all_addresses(&(asked){server, timeout, false});
     rk_server_config config;
     RK_TRY(rk_server_config_load(server, NULL, &config));
     rk_status status = ask_all_addresses(&(asked){config.listen, timeout, config.tls.key != NULL});

@@ -95,7 +95,7 @@ static void write_tensor_v2(rk_buffer *out, const char *name, type_names type, b
 static void write_inputs(const rk_served_version *v, tensor_writer *write, rk_buffer *out) {
     bool first = true;
     for (int64_t c = 0; c < v->n_inputs; c++) {
-        if (!rk_served_version_needs(v, c)) continue;
+        if (!rk_served_version_requires_column(v, c)) continue;
         write(out, v->columns.children[c]->name, type_of_column(v->columns.children[c]), false, first);
         first = false;
     }

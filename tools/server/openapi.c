@@ -33,7 +33,7 @@ static rk_status add_parameter(json_t *item, const char *name) {
 }
 
 /* What may come in place of an operation's answer; it says itself where that looks otherwise. */
-static rk_status add_failures(json_t *operation, bool has_body, bool has_model) {
+static rk_status add_failure_responses(json_t *operation, bool has_body, bool has_model) {
     static const struct failure {
         const char *code;
         bool of_body, of_model;
@@ -73,7 +73,7 @@ static rk_status add_path(json_t *paths, const char *path, json_t *item) {
     bool has_model = strstr(path, of_model) != NULL, is_v1 = strncmp(path, "/v1/", 4) == 0;
     SET(json_object_set(paths, path, item));
     RK_TRY(add_parameter(item, "requestId"));
-    RK_TRY(add_failures(find_operation(item), json_object_get(item, "post") != NULL, has_model));
+    RK_TRY(add_failure_responses(find_operation(item), json_object_get(item, "post") != NULL, has_model));
     if (!has_model) return RK_OK;
     RK_TRY(add_parameter(item, "model"));
     RK_TRY(add_path_form(paths, path, item, "version", "OfVersion"));
@@ -81,7 +81,7 @@ static rk_status add_path(json_t *paths, const char *path, json_t *item) {
 }
 
 /* Every answer has its request's id. */
-static rk_status add_request_ids(json_t *responses) {
+static rk_status add_request_id_headers(json_t *responses) {
     const char *name;
     json_t *response;
     json_object_foreach(responses, name, response) {
@@ -95,7 +95,7 @@ static rk_status add_request_ids(json_t *responses) {
     return RK_OK;
 }
 
-static rk_status write_document(json_t *document) {
+static rk_status complete_document(json_t *document) {
     json_t *paths = json_object(), *item, *info = json_object_get(document, "info");
     json_t *once = json_incref(json_object_get(document, "paths"));
     const char *path;
@@ -104,7 +104,8 @@ static rk_status write_document(json_t *document) {
         json_object_set_new(info, "version", json_string(rk_version())) != 0)
         status = rk_error(RK_NO_MEMORY, "no memory for the document");
     if (status == RK_OK)
-        status = add_request_ids(json_object_get(json_object_get(document, "components"), "responses"));
+        status =
+            add_request_id_headers(json_object_get(json_object_get(document, "components"), "responses"));
     json_object_foreach(once, path, item) if (status == RK_OK) status = add_path(paths, path, item);
     json_decref(once);
     return status;
@@ -113,7 +114,7 @@ static rk_status write_document(json_t *document) {
 rk_status rk_write_openapi(rk_buffer *out) {
     json_auto_t *document = json_loadb((const char *)rk_asset_openapi, rk_asset_openapi_bytes, 0, NULL);
     if (!document) return rk_error(RK_NO_MEMORY, "no memory for the document");
-    RK_TRY(write_document(document));
+    RK_TRY(complete_document(document));
     char *text = json_dumps(document, JSON_INDENT(2));
     if (!text) return rk_error(RK_NO_MEMORY, "no memory for the document");
     rk_buffer_append_text(out, text);

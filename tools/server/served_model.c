@@ -13,7 +13,7 @@ static rk_served_version *find_version(const rk_served_model *model, int64_t num
     return v;
 }
 
-static bool is_loaded(const rk_served_model *model, const rk_listed_version *wanted) {
+static bool is_version_loaded(const rk_served_model *model, const rk_listed_version *wanted) {
     const rk_served_version *v = model->versions;
     while (v && strcmp(v->path, wanted->path) != 0) v = v->next;
     return v != NULL;
@@ -49,21 +49,22 @@ typedef struct loading {
     rk_served_version *version;
 } loading;
 
-static rk_status load_versions(void *context) {
+static rk_status load_version_in_background(void *context) {
     loading *l = context;
     return rk_served_version_load(l->use, l->wanted->number, l->wanted->path, &l->version);
 }
 
 /* Those that are wanted and not in use yet, as far as they can be loaded, as a list. keep: a failure is told
  * of until nothing fails any more. */
-static rk_status load_missing(rk_served_model *model, const rk_version_list *wanted, bool keep,
-                              rk_served_version **out) {
+static rk_status load_missing_versions(rk_served_model *model, const rk_version_list *wanted, bool keep,
+                                       rk_served_version **out) {
     rk_status status = RK_OK;
     for (size_t i = 0; i < wanted->n; i++) {
         const rk_listed_version *w = &wanted->versions[i];
         loading l = {.use = &model->use, .wanted = w};
-        if (is_loaded(model, w)) continue;
-        rk_status one = model->versions ? rk_run_in_background(load_versions, &l) : load_versions(&l);
+        if (is_version_loaded(model, w)) continue;
+        rk_status one = model->versions ? rk_run_in_background(load_version_in_background, &l)
+                                        : load_version_in_background(&l);
         if (one == RK_OK) {
             l.version->next = *out;
             *out = l.version;
@@ -80,7 +81,7 @@ static rk_status load_missing(rk_served_model *model, const rk_version_list *wan
 static rk_served_version *remove_unwanted_versions(rk_served_model *model, const rk_version_list *wanted) {
     rk_served_version *gone = NULL;
     size_t n_wanted = wanted->n == 0;
-    for (size_t i = 0; i < wanted->n; i++) n_wanted += is_loaded(model, &wanted->versions[i]);
+    for (size_t i = 0; i < wanted->n; i++) n_wanted += is_version_loaded(model, &wanted->versions[i]);
     for (rk_served_version **at = &model->versions; *at && n_wanted > 0;) {
         rk_served_version *v = *at;
         bool keep = false;
@@ -96,7 +97,7 @@ static rk_served_version *remove_unwanted_versions(rk_served_model *model, const
     return gone;
 }
 
-static void append_number(rk_buffer *list, int64_t number) {
+static void append_version_number(rk_buffer *list, int64_t number) {
     rk_buffer_printf(list, "%s\"%lld\"", list->n_bytes ? ", " : "", (long long)number);
 }
 
@@ -111,7 +112,7 @@ static void replace_versions(rk_served_model *model, rk_served_version *loaded, 
     for (const rk_served_version *v = loaded; v; v = v->next) {
         rk_log(RK_LOG_INFO, "model '%s': serves version %lld of '%s'", model->entry->name,
                (long long)v->number, v->path);
-        append_number(&change->loaded, v->number);
+        append_version_number(&change->loaded, v->number);
     }
     pthread_mutex_lock(&model->mutex);
     for (rk_served_version *next; loaded; loaded = next) {
@@ -124,7 +125,7 @@ static void replace_versions(rk_served_model *model, rk_served_version *loaded, 
         next = gone->next;
         rk_log(RK_LOG_INFO, "model '%s': version %lld is no longer served", model->entry->name,
                (long long)gone->number);
-        append_number(&change->unloaded, gone->number);
+        append_version_number(&change->unloaded, gone->number);
         rk_run_in_background(retire_version, gone);
     }
 }
@@ -164,7 +165,7 @@ static rk_status change_versions(rk_served_model *model, int64_t pin, rk_version
     rk_served_version *loaded = NULL;
     RK_TRY(rk_version_list_find(model->entry, pin, &wanted));
     bool moves = pin != model->pin;
-    rk_status status = load_missing(model, &wanted, !moves, &loaded);
+    rk_status status = load_missing_versions(model, &wanted, !moves, &loaded);
     if (status != RK_OK && moves) {
         release_versions(loaded);
         return status;
@@ -192,7 +193,7 @@ rk_status rk_served_model_refresh(rk_served_model *model) {
     return status;
 }
 
-static void refresh_until_unchanged(rk_served_model *model) {
+static void forget_seen_names(rk_served_model *model) {
     rk_free(model->names);
     model->names = NULL;
 }
@@ -200,7 +201,7 @@ static void refresh_until_unchanged(rk_served_model *model) {
 rk_status rk_served_model_load(rk_served_model *model, const int64_t *pin, rk_version_change *change) {
     pthread_mutex_lock(&model->changing);
     int64_t wanted = pin ? *pin : model->pin;
-    refresh_until_unchanged(model);
+    forget_seen_names(model);
     rk_status status = change_versions(model, wanted, change);
     pthread_mutex_lock(&model->mutex);
     if (status == RK_OK) model->pin = wanted;
@@ -256,8 +257,8 @@ static rk_status merge_labels(rk_version_label *to, int64_t *n, const rk_version
     return RK_OK;
 }
 
-static rk_status join_labels(const rk_served_model *model, const rk_version_label *labels, int64_t n_labels,
-                             rk_version_label **out, int64_t *n_out) {
+static rk_status merge_labels_with_own(const rk_served_model *model, const rk_version_label *labels,
+                                       int64_t n_labels, rk_version_label **out, int64_t *n_out) {
     rk_version_label *joined;
     int64_t n = 0;
     RK_TRY(rk_alloc((size_t)(model->n_labels + n_labels), sizeof *joined, &joined));
@@ -279,14 +280,15 @@ static rk_status replace_labels(rk_served_model *model, const rk_version_label *
     for (int64_t i = 0; i < n_labels; i++)
         RK_FAIL_IF(labels[i].version >= 0 && !find_version(model, labels[i].version), RK_NOT_FOUND,
                    "label '%s': version %lld is not in use", labels[i].name, (long long)labels[i].version);
-    RK_TRY(join_labels(model, labels, n_labels, &joined, &n));
+    RK_TRY(merge_labels_with_own(model, labels, n_labels, &joined, &n));
     release_labels(model->labels, model->n_labels);
     model->labels = joined;
     model->n_labels = n;
     return RK_OK;
 }
 
-rk_status rk_served_model_label(rk_served_model *model, const rk_version_label *labels, int64_t n_labels) {
+rk_status rk_served_model_set_labels(rk_served_model *model, const rk_version_label *labels,
+                                     int64_t n_labels) {
     pthread_mutex_lock(&model->changing);
     pthread_mutex_lock(&model->mutex);
     rk_status status = replace_labels(model, labels, n_labels);
@@ -302,8 +304,8 @@ rk_status rk_served_model_open(const rk_version_use *use, rk_served_model *model
                                .pin = -1,
                                .changing = PTHREAD_MUTEX_INITIALIZER,
                                .mutex = PTHREAD_MUTEX_INITIALIZER};
-    RK_TRY(
-        join_labels(model, entry->version_labels, entry->n_version_labels, &model->labels, &model->n_labels));
+    RK_TRY(merge_labels_with_own(model, entry->version_labels, entry->n_version_labels, &model->labels,
+                                 &model->n_labels));
     rk_status status = refresh_versions(model);
     if (model->versions) return RK_OK; /* what failed is in the log */
     return rk_error_context(status, "model '%s'", entry->name);
@@ -326,7 +328,7 @@ static rk_served_version *find_labelled_version(const rk_served_model *model, rk
     return NULL;
 }
 
-rk_served_version *rk_served_model_get(rk_served_model *model, rk_span version, rk_span label) {
+rk_served_version *rk_served_model_get_version(rk_served_model *model, rk_span version, rk_span label) {
     pthread_mutex_lock(&model->mutex);
     rk_served_version *v = version.data ? find_version(model, rk_parse_version_number(version))
                            : label.data ? find_labelled_version(model, label)

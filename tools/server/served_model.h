@@ -44,7 +44,8 @@ void rk_served_model_unload(rk_served_model *model, rk_version_change *change);
 void rk_version_change_release(rk_version_change *change);
 /* Gives labels to versions, which must be in use, or takes them away (-1); all of them or, after an error,
  * none. Others stay. */
-rk_status rk_served_model_label(rk_served_model *model, const rk_version_label *labels, int64_t n_labels);
+rk_status rk_served_model_set_labels(rk_served_model *model, const rk_version_label *labels,
+                                     int64_t n_labels);
 
 /* Looks for versions, loads new ones and lets go of those that are not wanted any more. A version that fails,
  * such as one that is still being copied, is tried again, at the next look and then less and less often; each
@@ -57,6 +58,6 @@ rk_status rk_served_model_check_rows(rk_served_model *model);
 bool rk_served_model_rows_available(rk_served_model *model);
 
 /* By number (text of digits), by label, or the newest; NULL: there is none. Each must be released. */
-rk_served_version *rk_served_model_get(rk_served_model *model, rk_span version, rk_span label);
+rk_served_version *rk_served_model_get_version(rk_served_model *model, rk_span version, rk_span label);
 
 #endif

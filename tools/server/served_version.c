@@ -36,7 +36,7 @@ static rk_status warm_up_session(rk_served_version *v, int worker) {
     rk_request_table rows, context;
     float none;
     int64_t no_item;
-    RK_TRY(rk_request_rows_table(&v->rows[worker], 0, &rows, &context));
+    RK_TRY(rk_request_rows_to_arrow(&v->rows[worker], 0, &rows, &context));
     rk_item_search search = RK_ITEM_SEARCH_INIT;
     search.k = 1;
     if (v->catalog)
@@ -76,7 +76,7 @@ static rk_status fill_catalog(rk_served_version *v) {
     return rk_item_catalog_create(v->predictor, &options, &v->catalog);
 }
 
-bool rk_served_version_needs(const rk_served_version *v, int64_t column) {
+bool rk_served_version_requires_column(const rk_served_version *v, int64_t column) {
     const char *item = v->catalog ? rk_item_catalog_item_column(v->catalog) : "";
     return column < v->n_inputs && strcmp(v->columns.children[column]->name, item) != 0;
 }
@@ -101,7 +101,7 @@ static rk_status fill_version(rk_served_version *v, const char *path, const rk_c
         }
         RK_TRY(rk_request_rows_init(&v->rows[w], &v->columns, v->n_inputs));
         for (int64_t c = 0; c < v->columns.n_children; c++)
-            v->rows[w].columns[c].required = rk_served_version_needs(v, c);
+            v->rows[w].columns[c].required = rk_served_version_requires_column(v, c);
         RK_TRY(warm_up_session(v, w));
     }
     v->n_features = rk_session_n_features(v->sessions[0]);

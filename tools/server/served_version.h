@@ -58,7 +58,7 @@ void rk_served_version_retire(rk_served_version *version);
 /* Of rows in Redis: looks whether they can be read, and logs a change. One thread at a time. */
 void rk_served_version_check_rows(rk_served_version *version);
 /* Whether a request must have the column, by its number: all inputs but the item, where items are found. */
-bool rk_served_version_needs(const rk_served_version *version, int64_t column);
+bool rk_served_version_requires_column(const rk_served_version *version, int64_t column);
 /* After a worker's session has predicted or retrieved: adds up the values that no vocabulary has. */
 void rk_served_version_count_unknown(const rk_served_version *version, const rk_session *session);
 

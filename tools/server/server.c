@@ -30,7 +30,7 @@ struct rk_server {
 
 enum { LOG_QUEUE_BYTES = 64 << 20 };
 
-static rk_status open_log(rk_server *s) {
+static rk_status open_request_log(rk_server *s) {
     const rk_request_log_section *section = &s->config.request_log;
     const rk_request_log_options options = {.path = section->path,
                                             .sampling_rate = section->sampling_rate,
@@ -70,7 +70,7 @@ static rk_status open_server_parts(rk_server *s) {
         const rk_version_use use = {&s->config.models[m], &s->config.limits, n_workers};
         RK_TRY(rk_served_model_open(&use, &s->models[m]));
     }
-    RK_TRY(open_log(s));
+    RK_TRY(open_request_log(s));
     const rk_batcher_options batching = {
         .n_workers = n_workers,
         .max_batch_size = s->config.batching.max_batch_size,
@@ -118,7 +118,7 @@ done:
 void rk_server_free(rk_server *s) {
     if (!s) return;
     rk_admin_free(s->admin);
-    if (s->http) rk_http_drain(s->http, 0);
+    if (s->http) rk_http_drain_requests(s->http, 0);
     rk_batcher_stop(s->batcher);
     rk_http_free(s->http);
     rk_batcher_free(s->batcher);
@@ -161,7 +161,7 @@ static void check_model_rows(rk_server *s) {
             rk_log(RK_LOG_DEBUG, "model '%s': %s", s->config.models[m].name, rk_last_error());
 }
 
-static void run_refresh(rk_server *s) {
+static void refresh_models(rk_server *s) {
     for (int64_t m = 0; m < s->n_open; m++)
         if (rk_served_model_refresh(&s->models[m]) != RK_OK)
             rk_log(RK_LOG_DEBUG, "model '%s': %s", s->config.models[m].name, rk_last_error());
@@ -174,14 +174,14 @@ rk_status rk_server_run(rk_server *s) {
     for (; !wait_for_stop(s, step); waited += step) {
         check_model_rows(s);
         if (waited + step < interval) continue;
-        run_refresh(s);
+        refresh_models(s);
         waited = -step;
     }
     rk_http_set_ready(s->http, false);
     rk_admin_free(s->admin);
     s->admin = NULL;
     wait_for_stop(s, c->drain_delay); /* a second request to stop does not wait */
-    rk_http_drain(s->http, c->drain_timeout);
+    rk_http_drain_requests(s->http, c->drain_timeout);
     return RK_OK;
 }
 

@@ -174,7 +174,7 @@ static rk_status check_server_config(const rk_server_config *c) {
 }
 
 /* A relative path of the file is one below the file's folder. */
-static rk_status resolve_path(const char *file, char **path) {
+static rk_status resolve_path_beside_file(const char *file, char **path) {
     if (!*path || **path == '/') return RK_OK;
     const char *slash = strrchr(file, '/');
     if (!slash) return RK_OK;
@@ -189,20 +189,20 @@ static rk_status resolve_path(const char *file, char **path) {
 
 static rk_status resolve_paths(const char *file, rk_server_config *c) {
     for (int64_t m = 0; m < c->n_models; m++) {
-        RK_TRY(resolve_path(file, &c->models[m].path));
-        RK_TRY(resolve_path(file, &c->models[m].items));
-        RK_TRY(resolve_path(file, &c->models[m].without_items));
-        RK_TRY(resolve_path(file, &c->models[m].index));
-        RK_TRY(resolve_path(file, &c->models[m].warmup));
+        RK_TRY(resolve_path_beside_file(file, &c->models[m].path));
+        RK_TRY(resolve_path_beside_file(file, &c->models[m].items));
+        RK_TRY(resolve_path_beside_file(file, &c->models[m].without_items));
+        RK_TRY(resolve_path_beside_file(file, &c->models[m].index));
+        RK_TRY(resolve_path_beside_file(file, &c->models[m].warmup));
     }
-    RK_TRY(resolve_path(file, &c->tls.certificate));
-    RK_TRY(resolve_path(file, &c->tls.key));
-    RK_TRY(resolve_path(file, &c->admin.socket));
-    RK_TRY(resolve_path(file, &c->request_log.path));
-    return resolve_path(file, &c->auth.bearer_file);
+    RK_TRY(resolve_path_beside_file(file, &c->tls.certificate));
+    RK_TRY(resolve_path_beside_file(file, &c->tls.key));
+    RK_TRY(resolve_path_beside_file(file, &c->admin.socket));
+    RK_TRY(resolve_path_beside_file(file, &c->request_log.path));
+    return resolve_path_beside_file(file, &c->auth.bearer_file);
 }
 
-static rk_status replace_text(const char *by, size_t n_bytes, char **text) {
+static rk_status replace_text_copy(const char *by, size_t n_bytes, char **text) {
     char *made;
     RK_TRY(rk_strndup(by, n_bytes, &made));
     rk_free(*text);
@@ -235,20 +235,20 @@ static rk_status load_single_model(const char *path, const char *name, rk_server
     rk_status status = rk_schema_bind(&schema, &yaml, yaml.root, c);
     c->yaml = yaml;
     RK_TRY(status);
-    RK_TRY(replace_text(path, strlen(path), &c->models[0].path));
+    RK_TRY(replace_text_copy(path, strlen(path), &c->models[0].path));
     RK_FAIL_IF(name && !rk_is_model_name(name, strlen(name)), RK_CONFIG,
                "a model's name '%s' has other characters than [A-Za-z0-9_.-]", name);
-    if (name) return replace_text(name, strlen(name), &c->models[0].name);
+    if (name) return replace_text_copy(name, strlen(name), &c->models[0].name);
     if (!rk_is_model_name(path + begin, end - begin)) return RK_OK;
-    return replace_text(path + begin, end - begin, &c->models[0].name);
+    return replace_text_copy(path + begin, end - begin, &c->models[0].name);
 }
 
-bool rk_is_server_file(const char *path) {
+bool rk_is_server_config_file(const char *path) {
     return rk_has_ending(path, ".yaml") || rk_has_ending(path, ".yml");
 }
 
 rk_status rk_server_config_load(const char *path, const char *name, rk_server_config *out) {
-    bool is_file = rk_is_server_file(path);
+    bool is_file = rk_is_server_config_file(path);
     RK_FAIL_IF(name && is_file, RK_INVALID_ARGUMENT,
                "'%s' names its models itself\nhint: a name goes with a run alone", path);
     *out = (rk_server_config){0};

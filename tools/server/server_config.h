@@ -83,7 +83,7 @@ typedef struct rk_server_config {
 } rk_server_config;
 
 /* Whether the name ends in .yaml or .yml; else it is a run's. */
-bool rk_is_server_file(const char *path);
+bool rk_is_server_config_file(const char *path);
 
 /* path: a file, in which paths are relative to its folder; or a run, which requests call by `name`, or where
  * it is NULL by its folder's. */

@@ -5,7 +5,7 @@
 static const double limits[RK_DURATION_BUCKETS] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                                    0.025,  0.05,    0.1,    0.25,  0.5,    1,     10};
 
-void rk_server_metrics_count(rk_model_compute_metrics *m, int code, double seconds, int64_t n_rows) {
+void rk_server_metrics_count_request(rk_model_compute_metrics *m, int code, double seconds, int64_t n_rows) {
     int b = 0;
     while (b < RK_DURATION_BUCKETS && seconds > limits[b]) b++;
     atomic_fetch_add(&m->requests[code], 1);
@@ -22,7 +22,7 @@ static void write_metric_head(rk_buffer *out, const char *name, const char *type
     rk_buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void write_durations(const rk_model_compute_metrics *m, const char *model, rk_buffer *out) {
+static void write_duration_histogram(const rk_model_compute_metrics *m, const char *model, rk_buffer *out) {
     unsigned long long n = 0;
     for (int b = 0; b <= RK_DURATION_BUCKETS; b++) {
         char limit[32];
@@ -37,7 +37,7 @@ static void write_durations(const rk_model_compute_metrics *m, const char *model
     rk_buffer_printf(out, "reckon_request_duration_seconds_count{model=\"%s\"} %llu\n", model, n);
 }
 
-static void write_versions(rk_served_model *model, rk_buffer *out) {
+static void write_version_metrics(rk_served_model *model, rk_buffer *out) {
     pthread_mutex_lock(&model->mutex);
     for (const rk_served_version *v = model->versions; v; v = v->next)
         rk_buffer_printf(out, "reckon_model_loaded_timestamp_seconds{model=\"%s\",version=\"%lld\"} %.3f\n",
@@ -46,7 +46,7 @@ static void write_versions(rk_served_model *model, rk_buffer *out) {
 }
 
 /* A label's value: any text, with what ends it escaped. */
-static void write_label(const char *text, rk_buffer *out) {
+static void write_escaped_label(const char *text, rk_buffer *out) {
     for (const char *at = text; *at; at++)
         if (*at == '\n')
             rk_buffer_append_text(out, "\\n");
@@ -61,7 +61,7 @@ static void write_unknown_counts(rk_served_model *model, rk_buffer *out) {
             if (rk_read_counter(&v->unknown[f]) == 0) continue;
             rk_buffer_printf(out, "reckon_unknown_ids_total{model=\"%s\",version=\"%lld\",feature=\"",
                              model->entry->name, (long long)v->number);
-            write_label(rk_session_feature_name(v->sessions[0], f), out);
+            write_escaped_label(rk_session_feature_name(v->sessions[0], f), out);
             rk_buffer_printf(out, "\"} %llu\n", rk_read_counter(&v->unknown[f]));
         }
     pthread_mutex_unlock(&model->mutex);
@@ -100,7 +100,7 @@ void rk_server_metrics_write(const rk_model_compute_metrics *m, rk_served_model 
                                  rk_read_counter(&m[i].requests[code]));
     write_metric_head(out, "reckon_request_duration_seconds", "histogram",
                       "From a request's headers to its answer.");
-    for (int64_t i = 0; i < n_models; i++) write_durations(&m[i], models[i].entry->name, out);
+    for (int64_t i = 0; i < n_models; i++) write_duration_histogram(&m[i], models[i].entry->name, out);
     write_metric_head(out, "reckon_rows_total", "counter", "Rows that were predicted.");
     for (int64_t i = 0; i < n_models; i++)
         rk_buffer_printf(out, "reckon_rows_total{model=\"%s\"} %llu\n", models[i].entry->name,
@@ -120,7 +120,7 @@ void rk_server_metrics_write(const rk_model_compute_metrics *m, rk_served_model 
     write_metric_head(out, "reckon_pending_requests", "gauge", "Requests that wait or are being answered.");
     rk_buffer_printf(out, "reckon_pending_requests %llu\n", (unsigned long long)counts.n_pending);
     write_metric_head(out, "reckon_model_loaded_timestamp_seconds", "gauge", "When a version was loaded.");
-    for (int64_t i = 0; i < n_models; i++) write_versions(&models[i], out);
+    for (int64_t i = 0; i < n_models; i++) write_version_metrics(&models[i], out);
 }
 
 void rk_server_metrics_write_log(rk_request_log_counts counts, rk_buffer *out) {

@@ -20,7 +20,8 @@ static inline unsigned long long rk_read_counter(const atomic_uint_fast64_t *cou
     return (unsigned long long)atomic_load(counter);
 }
 
-void rk_server_metrics_count(rk_model_compute_metrics *metrics, int code, double seconds, int64_t n_rows);
+void rk_server_metrics_count_request(rk_model_compute_metrics *metrics, int code, double seconds,
+                                     int64_t n_rows);
 /* The seconds that durations[bucket] goes up to. */
 double rk_server_metrics_bucket_limit(int bucket);
 /* metrics [n_models + 1]: behind those of the models, the counts of requests that reached none. */

@@ -59,7 +59,7 @@ static void write_total_and_rate(const char *what, const char *model, unsigned l
                      what, what, model, n, what, model, (double)n / seconds);
 }
 
-static void write_traffic(const rk_page *page, int64_t m, rk_buffer *out) {
+static void write_request_statistics(const rk_page *page, int64_t m, rk_buffer *out) {
     const rk_model_compute_metrics *metrics = &page->metrics[m];
     const char *name = page->models[m].entry->name;
     unsigned long long n = 0, n_rows = rk_read_counter(&metrics->rows);
@@ -113,12 +113,12 @@ static void write_durations(const rk_model_compute_metrics *metrics, rk_buffer *
 }
 
 /* A row to begin with, as JSON: zeros where numbers stand, else missing values. */
-static void write_example(const rk_served_version *v, rk_buffer *json) {
+static void write_example_row(const rk_served_version *v, rk_buffer *json) {
     rk_buffer_append_text(json, v->catalog ? "{\"context\": {" : "{\"instances\": [{");
     bool first = true;
     for (int64_t c = 0; c < v->n_inputs; c++) {
         const struct ArrowSchema *column = v->columns.children[c];
-        if (!rk_served_version_needs(v, c)) continue;
+        if (!rk_served_version_requires_column(v, c)) continue;
         rk_buffer_append_text(json, first ? "" : ", ");
         rk_json_write_string_repaired(json, (rk_span){column->name, strlen(column->name)});
         rk_buffer_append_text(json, strchr("lfg", *column->format) ? ": 0" : ": null");
@@ -127,11 +127,11 @@ static void write_example(const rk_served_version *v, rk_buffer *json) {
     rk_buffer_append_text(json, v->catalog ? "}, \"k\": 10}" : "}]}");
 }
 
-static void write_form(rk_served_model *model, rk_buffer *out) {
-    rk_served_version *v = rk_served_model_get(model, (rk_span){0}, (rk_span){0});
+static void write_form_that_tries_model(rk_served_model *model, rk_buffer *out) {
+    rk_served_version *v = rk_served_model_get_version(model, (rk_span){0}, (rk_span){0});
     RK_AUTO(rk_buffer_release) rk_buffer json = {0};
     if (!v) return;
-    write_example(v, &json);
+    write_example_row(v, &json);
     const char *verb = v->catalog ? "retrieve" : "predict";
     rk_buffer_printf(out,
                      "<form data-path=\"/v1/models/%s:%s\"><p><label>POST /v1/models/%s:%s<br>"
@@ -143,16 +143,16 @@ static void write_form(rk_served_model *model, rk_buffer *out) {
                           "</textarea></label></p><p><button>Send</button></p><pre hidden></pre></form>\n");
 }
 
-static void write_model(const rk_page *page, int64_t m, rk_buffer *out) {
+static void write_model_section(const rk_page *page, int64_t m, rk_buffer *out) {
     const char *name = page->models[m].entry->name;
     rk_buffer_printf(out, "<section>\n<h2>%s</h2>\n<div class=\"live\" data-live=\"%s\">\n<div>\n", name,
                      name);
     write_versions(&page->models[m], out);
-    write_traffic(page, m, out);
+    write_request_statistics(page, m, out);
     rk_buffer_append_text(out, "</div>\n<div>\n");
     write_durations(&page->metrics[m], out);
     rk_buffer_append_text(out, "</div>\n</div>\n");
-    write_form(&page->models[m], out);
+    write_form_that_tries_model(&page->models[m], out);
     rk_buffer_append_text(out, "</section>\n");
 }
 
@@ -176,7 +176,7 @@ void rk_write_status_page(const rk_page *page, rk_buffer *out) {
         rk_version(), page->ready ? "good" : "bad",
         page->ready ? "Ready" : "Not ready: the server is stopping", page->seconds,
         (unsigned long long)page->counts.n_pending, (unsigned long long)page->counts.n_batches);
-    for (int64_t m = 0; m < page->n_models; m++) write_model(page, m, out);
+    for (int64_t m = 0; m < page->n_models; m++) write_model_section(page, m, out);
     write_asset("script", page->nonce, rk_asset_status_page_js, rk_asset_status_page_js_bytes, out);
     rk_buffer_append_text(out, "</body>\n</html>\n");
 }

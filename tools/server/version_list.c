@@ -22,14 +22,14 @@ int64_t rk_parse_version_number(rk_span text) {
 }
 
 /* "step-000001725" is version 1725; a name of no such form: 0. */
-static int64_t step_of_name(const char *path) {
+static int64_t parse_step_of_checkpoint_name(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     if (strncmp(name, "step-", 5) != 0) return 0;
     int64_t number = rk_parse_version_number((rk_span){name + 5, strlen(name + 5)});
     return number < 0 ? 0 : number;
 }
 
-static bool is_wanted_number(const rk_model_entry *e, int64_t pin, int64_t number) {
+static bool is_wanted_version_number(const rk_model_entry *e, int64_t pin, int64_t number) {
     if (pin >= 0) return number == pin;
     if (e->version_policy != RK_VERSIONS_SPECIFIC) return true;
     for (int64_t i = 0; i < e->n_versions; i++)
@@ -58,9 +58,9 @@ static rk_status list_versions(const rk_model_entry *e, int64_t pin, const char 
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(rk_list_directory(directory, &names));
     for (size_t i = 0; i < names.n; i++) {
-        int64_t number = steps ? step_of_name(names.texts[i])
+        int64_t number = steps ? parse_step_of_checkpoint_name(names.texts[i])
                                : rk_parse_version_number((rk_span){names.texts[i], strlen(names.texts[i])});
-        if (number < steps || !is_wanted_number(e, pin, number)) continue;
+        if (number < steps || !is_wanted_version_number(e, pin, number)) continue;
         char *path;
         RK_TRY(rk_path_join(directory, names.texts[i], &path));
         RK_TRY(add_version(out, number, path));
@@ -71,7 +71,7 @@ static rk_status list_versions(const rk_model_entry *e, int64_t pin, const char 
 /* A checkpoint's step; 1 for an export, which does not say it; 0: the path is of several. */
 static int64_t version_of_single_path(const char *path) {
     RK_AUTOFREE char *file = NULL;
-    if (step_of_name(path) > 0) return step_of_name(path);
+    if (parse_step_of_checkpoint_name(path) > 0) return parse_step_of_checkpoint_name(path);
     return rk_path_join(path, "config.yaml", &file) == RK_OK && rk_file_exists(file);
 }
 
@@ -85,7 +85,7 @@ rk_status rk_version_list_find(const rk_model_entry *e, int64_t pin, rk_version_
         rk_status status = rk_strdup(found, &path);
         rk_text_free(found);
         RK_TRY(status);
-        return add_version(out, step_of_name(path), path);
+        return add_version(out, parse_step_of_checkpoint_name(path), path);
     }
     int64_t only = is_run ? 0 : version_of_single_path(e->path);
     if (only > 0 && (pin < 0 || pin == only)) {

@@ -4,7 +4,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
-#include "server/request/request_call_run.h"
+#include "server/request/run_inference_call.h"
 
 enum { MOST_BYTES = 1 << 26 };
 

@@ -2,7 +2,7 @@
 #ifndef RK_SERVER_WARMUP_H
 #define RK_SERVER_WARMUP_H
 
-#include "server/request/request_call.h"
+#include "server/request/inference_call.h"
 
 /* path: a body of :predict, of a two_tower of :retrieve, a line; each is answered by each worker's session.
  * Errors name the file and the line: RK_BAD_DATA, or what such a request is refused for. */

@@ -123,7 +123,7 @@ rk_status rk_search_space_size(const rk_search_space *space, int64_t *out) {
 }
 
 /* Whole numbers are drawn from [low, high+1) and cut, so that each is as likely as the others. */
-static double draw_value(const rk_search_key *key, double uniform) {
+static double draw_random_value(const rk_search_key *key, double uniform) {
     double low = key->whole ? ceil(key->low) : key->low, high = key->whole ? floor(key->high) + 1 : key->high;
     double value = key->log ? exp(log(low) + uniform * (log(high) - log(low))) : low + uniform * (high - low);
     return key->whole ? fmin(floor(value), high - 1) : value;
@@ -140,6 +140,7 @@ rk_status rk_search_space_value(const rk_search_space *space, bool random, uint6
         return rk_strdup(key->values[trial / below % (int64_t)key->n_values], out);
     }
     char text[64];
-    rk_snprintf(text, sizeof text, key->whole ? "%.0f" : "%.5g", draw_value(key, rk_rng_uniform(&rng)));
+    rk_snprintf(text, sizeof text, key->whole ? "%.0f" : "%.5g",
+                draw_random_value(key, rk_rng_uniform(&rng)));
     return rk_strdup(text, out);
 }

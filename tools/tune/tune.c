@@ -16,7 +16,7 @@ const char *const rk_trial_state_names[RK_TRIAL_STATE_COUNT] = {RK_TRIAL_STATE_L
 #undef TRIAL_NAME
 
 /* The overrides of one trial are everybody's, its own, and where it is kept. */
-static rk_status add_override(rk_text_list *o, const char *key, const char *value) {
+static rk_status append_override(rk_text_list *o, const char *key, const char *value) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     rk_buffer_printf(&text, "%s=%s", key, value);
     RK_TRY(text.status);
@@ -24,19 +24,20 @@ static rk_status add_override(rk_text_list *o, const char *key, const char *valu
 }
 
 /* trial NULL: only what all have. */
-static rk_status list_overrides(const rk_tune *t, const rk_trial *trial, rk_text_list *out) {
+static rk_status list_trial_overrides(const rk_tune *t, const rk_trial *trial, rk_text_list *out) {
     RK_AUTOFREE char *output = NULL;
     for (size_t i = 0; i < t->options.n_overrides; i++)
         RK_TRY(rk_text_list_add(out, t->options.overrides[i]));
     if (!trial) return RK_OK;
-    for (size_t k = 0; k < t->space.n; k++) RK_TRY(add_override(out, t->space.keys[k].key, trial->values[k]));
+    for (size_t k = 0; k < t->space.n; k++)
+        RK_TRY(append_override(out, t->space.keys[k].key, trial->values[k]));
     RK_TRY(rk_path_join(t->output, trial->name, &output));
-    return add_override(out, "train.output", output);
+    return append_override(out, "train.output", output);
 }
 
-rk_status rk_tune_load(const rk_tune *t, const rk_trial *trial, rk_config **out) {
+rk_status rk_tune_load_trial_config(const rk_tune *t, const rk_trial *trial, rk_config **out) {
     RK_AUTO(rk_text_list_release) rk_text_list overrides = {0};
-    RK_TRY(list_overrides(t, trial, &overrides));
+    RK_TRY(list_trial_overrides(t, trial, &overrides));
     return rk_config_load(t->path, (const char *const *)overrides.texts, overrides.n, out);
 }
 
@@ -60,11 +61,11 @@ static rk_status choose_output(rk_tune *t, const rk_config *c) {
     return rk_buffer_detach(&path, &t->output);
 }
 
-static rk_status read_base(rk_tune *t) {
+static rk_status load_base_config(rk_tune *t) {
     RK_AUTO(rk_tune_free_config) rk_config *config = NULL;
     RK_AUTOFREE char *text = NULL;
     char digits[32];
-    RK_TRY(rk_tune_load(t, NULL, &config));
+    RK_TRY(rk_tune_load_trial_config(t, NULL, &config));
     RK_TRY(choose_metric(t, config));
     RK_TRY(choose_output(t, config));
     RK_TRY(rk_config_to_yaml(config, &text));
@@ -72,7 +73,7 @@ static rk_status read_base(rk_tune *t) {
     return rk_strdup(digits, &t->fingerprint);
 }
 
-static rk_status read_space(rk_tune *t) {
+static rk_status read_search_space(rk_tune *t) {
     const rk_tune_options *o = &t->options;
     for (size_t i = 0; i < o->n_grids; i++) RK_TRY(rk_search_space_add_grid(&t->space, o->grids[i]));
     for (size_t i = 0; i < o->n_ranges; i++) RK_TRY(rk_search_space_add_range(&t->space, o->ranges[i]));
@@ -89,7 +90,7 @@ static rk_status read_space(rk_tune *t) {
     return o->n_random ? RK_OK : rk_search_space_size(&t->space, &t->n_trials);
 }
 
-static rk_status make_trial(const rk_tune *t, int64_t number, rk_trial *trial) {
+static rk_status make_trial_settings(const rk_tune *t, int64_t number, rk_trial *trial) {
     RK_AUTO(rk_buffer_release) rk_buffer settings = {0};
     snprintf(trial->name, sizeof trial->name, "trial-%03" PRId64, number + 1);
     trial->best = NAN;
@@ -104,12 +105,12 @@ static rk_status make_trial(const rk_tune *t, int64_t number, rk_trial *trial) {
 }
 
 /* Mistakes show before the first training begins. */
-static rk_status make_trials(rk_tune *t) {
+static rk_status make_and_check_trials(rk_tune *t) {
     RK_TRY(rk_alloc((size_t)t->n_trials, sizeof *t->trials, &t->trials));
     for (int64_t i = 0; i < t->n_trials; i++) {
         RK_AUTO(rk_tune_free_config) rk_config *config = NULL;
-        RK_TRY(make_trial(t, i, &t->trials[i]));
-        rk_status status = rk_tune_load(t, &t->trials[i], &config);
+        RK_TRY(make_trial_settings(t, i, &t->trials[i]));
+        rk_status status = rk_tune_load_trial_config(t, &t->trials[i], &config);
         if (status != RK_OK)
             return rk_error_context(status, "%s (%s)", t->trials[i].name, t->trials[i].settings);
     }
@@ -124,11 +125,11 @@ rk_status rk_tune_create(const char *path, const rk_tune_options *options, rk_tu
     RK_GOTO(rk_options_copy_in(&t->options, sizeof t->options, options, RK_SIZE_WITH(rk_tune_options, user),
                                "rk_tune_options"));
     RK_GOTO(rk_strdup(path, &t->path));
-    RK_GOTO(read_space(t));
-    RK_GOTO(read_base(t));
-    RK_GOTO(make_trials(t));
+    RK_GOTO(read_search_space(t));
+    RK_GOTO(load_base_config(t));
+    RK_GOTO(make_and_check_trials(t));
     RK_GOTO(rk_directory_lock_acquire(t->output, &t->lock));
-    RK_GOTO(rk_tune_read(t));
+    RK_GOTO(rk_tune_read_finished_trials(t));
     *out = t;
     t = NULL;
 done:

@@ -97,9 +97,9 @@ static rk_status write_file(const rk_tune *t, const char *name,
     return rk_file_write(path, text.data, text.n_bytes);
 }
 
-rk_status rk_tune_write(const rk_tune *t) {
+rk_status rk_tune_write_files(const rk_tune *t) {
     RK_TRY(write_file(t, "tune.csv", write_csv));
-    RK_TRY(write_file(t, "tune.svg", rk_tune_draw));
+    RK_TRY(write_file(t, "tune.svg", rk_tune_draw_svg));
     return write_file(t, "tune.json", write_json); /* last: it is what a search goes on from */
 }
 
@@ -115,7 +115,7 @@ static bool has_same_settings(const rk_tune *t, const rk_trial *trial, json_t *r
     return json_object_size(settings) == t->space.n;
 }
 
-static double json_number_of(json_t *object, const char *key) {
+static double get_json_number_or_nan(json_t *object, const char *key) {
     json_t *value = json_object_get(object, key);
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
@@ -124,9 +124,9 @@ static rk_status read_trial(rk_trial *trial, json_t *record) {
     bool done = json_text_equals(record, "state", rk_trial_state_names[RK_TRIAL_done]);
     if (!done && !json_text_equals(record, "state", rk_trial_state_names[RK_TRIAL_failed])) return RK_OK;
     trial->state = done ? RK_TRIAL_done : RK_TRIAL_failed;
-    trial->best = json_number_of(record, "best");
-    trial->step = json_number_of(record, "step");
-    trial->seconds = json_number_of(record, "seconds");
+    trial->best = get_json_number_or_nan(record, "best");
+    trial->step = get_json_number_or_nan(record, "step");
+    trial->seconds = get_json_number_or_nan(record, "seconds");
     const char *error = json_string_value(json_object_get(record, "error"));
     return error ? rk_strdup(error, &trial->error) : RK_OK;
 }
@@ -148,7 +148,7 @@ static rk_status read_trials(rk_tune *t, json_t *root, const char *path) {
     return RK_OK;
 }
 
-rk_status rk_tune_read(rk_tune *t) {
+rk_status rk_tune_read_finished_trials(rk_tune *t) {
     RK_AUTOFREE char *path = NULL, *text = NULL;
     size_t n_bytes;
     json_error_t error;

@@ -44,17 +44,17 @@ struct rk_tune {
 };
 
 /* The configuration of a trial, kept in its own directory; trial NULL: what is the same in all. */
-rk_status rk_tune_load(const rk_tune *tune, const rk_trial *trial, rk_config **out);
+rk_status rk_tune_load_trial_config(const rk_tune *tune, const rk_trial *trial, rk_config **out);
 
 /* Numbers of the trials [n_trials], best first, those that have no value behind; rk_free. */
 bool rk_tune_is_better(const rk_tune *tune, double a, double b); /* NaN is better than nothing */
 
 /* tune.json, tune.csv and tune.svg. */
-rk_status rk_tune_write(const rk_tune *tune);
+rk_status rk_tune_write_files(const rk_tune *tune);
 /* The trials that tune.json says are over; RK_CONFIG if it is of another search. Nothing happens if it is not
  * there. */
-rk_status rk_tune_read(rk_tune *tune);
-rk_status rk_tune_draw(const rk_tune *tune, rk_buffer *out);
+rk_status rk_tune_read_finished_trials(rk_tune *tune);
+rk_status rk_tune_draw_svg(const rk_tune *tune, rk_buffer *out);
 
 static inline void rk_tune_free_config(rk_config **config) { /* for RK_AUTO */
     rk_config_free(*config);

@@ -35,14 +35,14 @@ static rk_status panel_init(const rk_tune *t, panel *p) {
     return RK_OK;
 }
 
-static size_t best_value(const rk_tune *t, const panel *p) {
+static size_t find_best_trial(const rk_tune *t, const panel *p) {
     size_t best = 0;
     for (size_t i = 1; i < (size_t)t->n_trials; i++)
         if (rk_tune_is_better(t, p->y[i], p->y[best])) best = i;
     return best;
 }
 
-static rk_series collect_points(const rk_tune *t, const panel *p) {
+static rk_series make_series_of_trials(const rk_tune *t, const panel *p) {
     return (rk_series){.name = "a trial",
                        .kind = RK_SERIES_POINTS,
                        .n = (size_t)t->n_trials,
@@ -50,15 +50,15 @@ static rk_series collect_points(const rk_tune *t, const panel *p) {
                        .y = p->y,
                        .notes = p->notes,
                        .has_mark = true,
-                       .mark = best_value(t, p)};
+                       .mark = find_best_trial(t, p)};
 }
 
-static void panel_place(size_t number, double *x, double *y) {
+static void find_panel_position(size_t number, double *x, double *y) {
     *x = MARGIN + (double)(number % COLUMNS) * (WIDTH + GAP);
     *y = TOP + (double)(number / COLUMNS) * (HEIGHT + GAP);
 }
 
-static void draw_progress(const rk_tune *t, panel *p, rk_buffer *out) {
+static void draw_best_so_far(const rk_tune *t, panel *p, rk_buffer *out) {
     double x, y;
     for (int64_t i = 0; i < t->n_trials; i++) p->x[i] = (double)i + 1;
     rk_series series[] = {{.name = "best so far",
@@ -67,7 +67,7 @@ static void draw_progress(const rk_tune *t, panel *p, rk_buffer *out) {
                            .n = (size_t)t->n_trials,
                            .x = p->x,
                            .y = p->best},
-                          collect_points(t, p)};
+                          make_series_of_trials(t, p)};
     rk_chart chart = {.title = "over trials",
                       .width = WIDTH,
                       .height = HEIGHT,
@@ -75,12 +75,12 @@ static void draw_progress(const rk_tune *t, panel *p, rk_buffer *out) {
                       .series = series,
                       .n_series = 2,
                       .has_legend = true};
-    panel_place(0, &x, &y);
+    find_panel_position(0, &x, &y);
     rk_chart_draw(&chart, x, y, out);
 }
 
 /* Grids stand side by side in their order, ranges on an axis of numbers. */
-static void draw_key(const rk_tune *t, size_t k, panel *p, rk_buffer *out) {
+static void draw_metric_against_key(const rk_tune *t, size_t k, panel *p, rk_buffer *out) {
     const rk_search_key *key = &t->space.keys[k];
     double x, y;
     for (int64_t i = 0; i < t->n_trials; i++) {
@@ -90,7 +90,7 @@ static void draw_key(const rk_tune *t, size_t k, panel *p, rk_buffer *out) {
             if (strcmp(key->values[v], value) == 0) p->x[i] = (double)v;
         if (!key->n_values) (void)rk_parse_f64((rk_span){value, strlen(value)}, &p->x[i]);
     }
-    rk_series series = collect_points(t, p);
+    rk_series series = make_series_of_trials(t, p);
     char title[300];
     snprintf(title, sizeof title, "by %s", key->key);
     rk_chart chart = {.title = title,
@@ -103,7 +103,7 @@ static void draw_key(const rk_tune *t, size_t k, panel *p, rk_buffer *out) {
         chart.x.categories = (const char *const *)key->values;
         chart.x.n_categories = key->n_values;
     }
-    panel_place(k + 1, &x, &y);
+    find_panel_position(k + 1, &x, &y);
     rk_chart_draw(&chart, x, y, out);
 }
 
@@ -118,21 +118,21 @@ static void begin_svg(const rk_tune *t, rk_buffer *out) {
                      "<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
                      "viewBox=\"0 0 %d %d\">\n<style>\n",
                      width, height, width, height);
-    rk_chart_style(out);
+    rk_chart_write_style_sheet(out);
     rk_buffer_printf(out,
                      ".head{font-size:17px!important;font-weight:650}\n</style>\n<rect width=\"%d\" "
                      "height=\"%d\" style=\"fill:var(--paper)\"/>\n",
                      width, height);
-    rk_svg_text("head", MARGIN, 32, "start", title, out);
+    rk_svg_write_text("head", MARGIN, 32, "start", title, out);
 }
 
-rk_status rk_tune_draw(const rk_tune *t, rk_buffer *out) {
+rk_status rk_tune_draw_svg(const rk_tune *t, rk_buffer *out) {
     panel p = {0};
     rk_status status;
     RK_GOTO(panel_init(t, &p));
     begin_svg(t, out);
-    draw_progress(t, &p, out);
-    for (size_t k = 0; k < t->space.n; k++) draw_key(t, k, &p, out);
+    draw_best_so_far(t, &p, out);
+    for (size_t k = 0; k < t->space.n; k++) draw_metric_against_key(t, k, &p, out);
     rk_buffer_append_text(out, "</svg>\n");
     status = out->status;
 done:

@@ -12,7 +12,7 @@ bool rk_tune_is_better(const rk_tune *t, double a, double b) {
 }
 
 /* What a trial ranks by: only whole trainings count. */
-static double ranking_value(const rk_trial *trial) {
+static double value_to_rank_by(const rk_trial *trial) {
     return trial->state == RK_TRIAL_done ? trial->best : NAN;
 }
 
@@ -21,8 +21,8 @@ static rk_status sort_trials(const rk_tune *t, int64_t **out) {
     RK_TRY(rk_alloc((size_t)t->n_trials, sizeof *order, &order));
     for (int64_t i = 0; i < t->n_trials; i++) {
         int64_t at = i; /* equal ones stay in the order in which they were tried */
-        for (; at > 0 &&
-               rk_tune_is_better(t, ranking_value(&t->trials[i]), ranking_value(&t->trials[order[at - 1]]));
+        for (; at > 0 && rk_tune_is_better(t, value_to_rank_by(&t->trials[i]),
+                                           value_to_rank_by(&t->trials[order[at - 1]]));
              at--)
             order[at] = order[at - 1];
         order[at] = i;
@@ -31,7 +31,7 @@ static rk_status sort_trials(const rk_tune *t, int64_t **out) {
     return RK_OK;
 }
 
-static int widest_value(const rk_tune *t, size_t k) {
+static int find_widest_value(const rk_tune *t, size_t k) {
     size_t most = strlen(t->space.keys[k].key);
     for (int64_t i = 0; i < t->n_trials; i++)
         if (strlen(t->trials[i].values[k]) > most) most = strlen(t->trials[i].values[k]);
@@ -41,7 +41,7 @@ static int widest_value(const rk_tune *t, size_t k) {
 static void write_trial_row(const rk_tune *t, const rk_trial *trial, int width, rk_buffer *out) {
     rk_buffer_printf(out, "%-*s", 10, trial->name);
     for (size_t k = 0; k < t->space.n; k++)
-        rk_buffer_printf(out, "  %*s", widest_value(t, k), trial->values[k]);
+        rk_buffer_printf(out, "  %*s", find_widest_value(t, k), trial->values[k]);
     if (trial->state == RK_TRIAL_done)
         rk_buffer_printf(out, "  %*.5f  %7.0f  %7.1f\n", width, trial->best, trial->step, trial->seconds);
     else
@@ -57,7 +57,7 @@ rk_status rk_tune_to_text(const rk_tune *t, char **out) {
     int width = strlen(t->metric) > 8 ? (int)strlen(t->metric) : 8;
     rk_buffer_printf(&text, "%-*s", 10, "trial");
     for (size_t k = 0; k < t->space.n; k++)
-        rk_buffer_printf(&text, "  %*s", widest_value(t, k), t->space.keys[k].key);
+        rk_buffer_printf(&text, "  %*s", find_widest_value(t, k), t->space.keys[k].key);
     rk_buffer_printf(&text, "  %*s  %7s  %7s\n", width, t->metric, "step", "seconds");
     for (int64_t i = 0; i < t->n_trials; i++) write_trial_row(t, &t->trials[order[i]], width, &text);
     return rk_buffer_detach(&text, out);

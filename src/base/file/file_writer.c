@@ -23,7 +23,7 @@ void rk_file_fail_after(int64_t n_bytes) {
 }
 
 /* write(2), except that the test hook can make the disk full. */
-static ssize_t write_up_to(int descriptor, const char *data, size_t n_bytes) {
+static ssize_t write_or_inject_failure(int descriptor, const char *data, size_t n_bytes) {
     long long left = atomic_load(&bytes_before_failure);
     if (left < 0) return write(descriptor, data, n_bytes);
     if (left == 0) {
@@ -37,7 +37,7 @@ static ssize_t write_up_to(int descriptor, const char *data, size_t n_bytes) {
 
 static rk_status write_all(rk_writer *writer, const char *data, size_t n_bytes) {
     while (n_bytes) {
-        ssize_t n = write_up_to(writer->descriptor, data, n_bytes);
+        ssize_t n = write_or_inject_failure(writer->descriptor, data, n_bytes);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return rk_error_errno(RK_IO, errno, "could not write '%s'", writer->path);
         data += n;
@@ -53,7 +53,7 @@ static rk_status parent_directory_of(const char *path, char **out) {
 }
 
 /* The number of an open file that the path names, whatever that is; -1: it names none. */
-static int descriptor_in_path(const char *path) {
+static int parse_descriptor_path(const char *path) {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
     if (strcmp(path, "/dev/stdout") == 0) return STDOUT_FILENO;
     if (strcmp(path, "/dev/stderr") == 0) return STDERR_FILENO;
@@ -85,14 +85,14 @@ static rk_status follow_link(char **path, bool *followed) {
 static rk_status follow_links(char **path) {
     enum { MOST = 40 }; /* as Linux */
     bool followed = true;
-    for (int i = 0; i < MOST && followed && descriptor_in_path(*path) < 0; i++)
+    for (int i = 0; i < MOST && followed && parse_descriptor_path(*path) < 0; i++)
         RK_TRY(follow_link(path, &followed));
-    RK_FAIL_IF(followed && descriptor_in_path(*path) < 0, RK_IO, "'%s': symbolic links in a loop", *path);
+    RK_FAIL_IF(followed && parse_descriptor_path(*path) < 0, RK_IO, "'%s': symbolic links in a loop", *path);
     return RK_OK;
 }
 
 /* A file beside `path` that takes its place, and its permissions. */
-static rk_status open_temporary_beside(rk_writer *writer, const struct stat *replaced) {
+static rk_status open_temporary_file(rk_writer *writer, const struct stat *replaced) {
     RK_TRY(rk_alloc(strlen(writer->path) + sizeof ".tmp", 1, &writer->temporary_path));
     sprintf(writer->temporary_path, "%s.tmp", writer->path);
     unlink(writer->temporary_path); /* of a crash; and what it may link to is left alone */
@@ -107,13 +107,13 @@ static rk_status open_target(rk_writer *writer) {
     bool there = stat(writer->path, &info) == 0;
     RK_FAIL_IF(there && S_ISDIR(info.st_mode), RK_IO, "could not write '%s': it is a directory",
                writer->path);
-    int own = descriptor_in_path(writer->path);
+    int own = parse_descriptor_path(writer->path);
     if (own >= 0)
         writer->descriptor = fcntl(own, F_DUPFD_CLOEXEC, 0);
     else if (there && !S_ISREG(info.st_mode))
         writer->descriptor = open(writer->path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     else
-        RK_TRY(open_temporary_beside(writer, there ? &info : NULL));
+        RK_TRY(open_temporary_file(writer, there ? &info : NULL));
     return writer->descriptor >= 0 ? RK_OK
                                    : rk_error_errno(RK_IO, errno, "could not create '%s'", writer->path);
 }

@@ -99,21 +99,21 @@ typedef struct exported_tensor {
     void *owner;
 } exported_tensor;
 
-static void exported_free(exported_tensor *e) {
+static void exported_tensor_free(exported_tensor *e) {
     if (e->release) e->release(e->owner);
     rk_free(e);
 }
 
 static void delete_versioned(DLManagedTensorVersioned *self) {
-    exported_free(self->manager_ctx);
+    exported_tensor_free(self->manager_ctx);
 }
 
 static void delete_legacy(DLManagedTensor *self) {
-    exported_free(self->manager_ctx);
+    exported_tensor_free(self->manager_ctx);
 }
 
-static rk_status exported_create(const rk_tensor *t, void (*release)(void *owner), void *owner,
-                                 exported_tensor **out) {
+static rk_status exported_tensor_create(const rk_tensor *t, void (*release)(void *owner), void *owner,
+                                        exported_tensor **out) {
     RK_TRY(rk_tensor_check(t));
     RK_TRY(rk_alloc(1, sizeof **out, out));
     memcpy((*out)->shape, t->shape, sizeof t->shape);
@@ -138,7 +138,7 @@ static DLTensor fill_dl_tensor(const rk_tensor *t, exported_tensor *e) {
 rk_status rk_tensor_to_dlpack(const rk_tensor *tensor, void (*release)(void *owner), void *owner,
                               struct DLManagedTensorVersioned **out) {
     exported_tensor *e;
-    RK_TRY(exported_create(tensor, release, owner, &e));
+    RK_TRY(exported_tensor_create(tensor, release, owner, &e));
     e->managed.versioned = (DLManagedTensorVersioned){
         .version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
         .manager_ctx = e,
@@ -156,7 +156,7 @@ rk_status rk_tensor_to_dlpack_legacy(const rk_tensor *tensor, void (*release)(vo
                "tensor: it is read-only, which DLPack before 1.0 cannot say\n"
                "hint: use rk_tensor_to_dlpack, or copy it");
     exported_tensor *e;
-    RK_TRY(exported_create(tensor, release, owner, &e));
+    RK_TRY(exported_tensor_create(tensor, release, owner, &e));
     e->managed.legacy =
         (DLManagedTensor){.dl_tensor = fill_dl_tensor(tensor, e), .manager_ctx = e, .deleter = delete_legacy};
     *out = &e->managed.legacy;

@@ -45,7 +45,7 @@ static bool is_empty(const rk_tensor *t) {
 }
 
 /* Bytes that lie before the first value, and from it on. */
-static bool find_extent(const rk_tensor *t, int64_t *before, int64_t *behind) {
+static bool find_byte_extent(const rk_tensor *t, int64_t *before, int64_t *behind) {
     int64_t size = (int64_t)dtypes[t->dtype].bytes, n = 1;
     *before = 0;
     *behind = 1;
@@ -71,7 +71,7 @@ rk_status rk_tensor_check(const rk_tensor *t) {
                "tensor: 'data' is not aligned to the %zu bytes of %s", dtypes[t->dtype].bytes,
                dtypes[t->dtype].name);
     int64_t before, behind;
-    if (!find_extent(t, &before, &behind) || (uint64_t)before > address ||
+    if (!find_byte_extent(t, &before, &behind) || (uint64_t)before > address ||
         (uint64_t)behind > UINTPTR_MAX - address)
         return too_large_error();
     return RK_OK;

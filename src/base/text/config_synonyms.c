@@ -223,7 +223,7 @@ static size_t normalize_word(const char *word, char out[MAX_WORD]) {
     return n;
 }
 
-static bool has_word(const char *words, const char *word, size_t n) {
+static bool has_word_in_list(const char *words, const char *word, size_t n) {
     for (const char *at = words; at; at = strchr(at, ' ')) {
         at += *at == ' ';
         if (strncmp(at, word, n) == 0 && (at[n] == ' ' || !at[n])) return true;
@@ -232,7 +232,7 @@ static bool has_word(const char *words, const char *word, size_t n) {
 }
 
 /* Our own word, in another place than its own. */
-static bool is_own_name(const char *meaning, const char *word, size_t n) {
+static bool is_same_as_meaning(const char *meaning, const char *word, size_t n) {
     char name[MAX_WORD];
     return normalize_word(rk_synonym_last_part(meaning), name) == n && memcmp(name, word, n) == 0;
 }
@@ -241,7 +241,8 @@ const char *rk_find_synonym(const char *word, size_t at) {
     char plain[MAX_WORD];
     size_t n = normalize_word(word, plain);
     for (size_t i = 0; i < N && n; i++)
-        if ((has_word(table[i].words, plain, n) || is_own_name(table[i].meaning, plain, n)) && at-- == 0)
+        if ((has_word_in_list(table[i].words, plain, n) || is_same_as_meaning(table[i].meaning, plain, n)) &&
+            at-- == 0)
             return table[i].meaning;
     return NULL;
 }
@@ -251,6 +252,6 @@ const char *rk_synonym_last_part(const char *meaning) {
     return dot ? dot + 1 : meaning;
 }
 
-const char *rk_synonym_at(size_t number) {
+const char *rk_synonym_by_number(size_t number) {
     return number < N ? table[number].meaning : NULL;
 }

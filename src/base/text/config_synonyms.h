@@ -12,6 +12,6 @@ const char *rk_find_synonym(const char *word, size_t at);
 const char *rk_synonym_last_part(const char *meaning);
 
 /* Of all words, for tests; NULL after the last. */
-const char *rk_synonym_at(size_t number);
+const char *rk_synonym_by_number(size_t number);
 
 #endif

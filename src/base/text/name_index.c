@@ -9,7 +9,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(((const rk_named *)a)->name, ((const rk_named *)b)->name);
 }
 
-static int compare_named(const void *a, const void *b) {
+static int compare_names_and_numbers(const void *a, const void *b) {
     int order = compare_names(a, b);
     int32_t x = ((const rk_named *)a)->number, y = ((const rk_named *)b)->number;
     return order ? order : (x > y) - (x < y);
@@ -25,7 +25,7 @@ rk_status rk_name_index_init(rk_name_index *index, const void *array, size_t byt
         memcpy(&sorted[n_named].name, (const char *)array + (size_t)i * bytes + offset, sizeof sorted->name);
         n_named += sorted[n_named].name != NULL;
     }
-    qsort(sorted, (size_t)n_named, sizeof *sorted, compare_named);
+    qsort(sorted, (size_t)n_named, sizeof *sorted, compare_names_and_numbers);
     *index = (rk_name_index){sorted, n_named};
     return RK_OK;
 }

@@ -6,7 +6,7 @@
 static const char ends[] = " \n'\",:;()";
 
 /* Where the path at `at` ends: with the quotation that it stands in, or with the word. */
-static const char *end_of_path(const char *message, const char *at) {
+static const char *find_path_end(const char *message, const char *at) {
     char before = at > message ? at[-1] : 0;
     if (before == '\'' || before == '"') {
         const char *quote = strchr(at, before);
@@ -28,7 +28,7 @@ static size_t directory_bytes_to_hide(const char *message, const char *at, const
     bool below = n_root > 0 && strncmp(at, root, n_root) == 0;
     if (below && at[n_root] == '/') return n_root + 1;
     if (below && (!at[n_root] || strchr(ends, at[n_root]))) return bytes_before_name(at, at + n_root);
-    return *at == '/' ? bytes_before_name(at, end_of_path(message, at)) : 0;
+    return *at == '/' ? bytes_before_name(at, find_path_end(message, at)) : 0;
 }
 
 void rk_shorten_paths(const char *message, const char *root, rk_buffer *out) {

@@ -46,7 +46,7 @@ bool rk_span_equal(rk_span a, const char *text) {
     return strlen(text) == a.n_bytes && memcmp(a.data, text, a.n_bytes) == 0;
 }
 
-int rk_span_message_bytes(rk_span text) {
+int rk_span_printed_bytes(rk_span text) {
     return (int)(text.n_bytes < 80 ? text.n_bytes : 80);
 }
 
@@ -298,18 +298,19 @@ typedef struct name_array {
     size_t bytes, offset, n;
 } name_array;
 
-static const char *name_at(name_array names, size_t i) {
+static const char *name_of_struct(name_array names, size_t i) {
     const char *name;
     memcpy(&name, names.structs + i * names.bytes + names.offset, sizeof name);
     return name ? name : "";
 }
 
 /* What another library's word means, if that is among the names. */
-static const char *find_synonym(const char *word, name_array names) {
+static const char *find_synonym_among_names(const char *word, name_array names) {
     const char *meaning;
     for (size_t at = 0; (meaning = rk_find_synonym(word, at)); at++)
         for (size_t i = 0; i < names.n; i++)
-            if (strcmp(name_at(names, i), rk_synonym_last_part(meaning)) == 0) return name_at(names, i);
+            if (strcmp(name_of_struct(names, i), rk_synonym_last_part(meaning)) == 0)
+                return name_of_struct(names, i);
     return NULL;
 }
 
@@ -318,13 +319,13 @@ const char *rk_nearest_name_of(const char *word, const void *array, size_t bytes
     const name_array names = {array, bytes, offset, n};
     size_t length = strlen(word);
     if (length > MAX_WORD) return NULL;
-    const char *nearest = find_synonym(word, names);
+    const char *nearest = find_synonym_among_names(word, names);
     if (nearest) return nearest;
     for (size_t i = 0; i < n; i++)
-        if (length > 1 && is_initials(word, name_at(names, i))) return name_at(names, i);
+        if (length > 1 && is_initials(word, name_of_struct(names, i))) return name_of_struct(names, i);
     int limit = length <= 2 ? 0 : length <= 5 ? 1 : length <= 8 ? 2 : 3;
     for (size_t i = 0; i < n && limit; i++) {
-        const char *name = name_at(names, i);
+        const char *name = name_of_struct(names, i);
         if (strlen(name) > MAX_WORD) continue;
         int distance = edit_distance(word, name);
         if (distance <= limit && distance < (int)strlen(name)) {
@@ -356,12 +357,12 @@ static void format_with_unit(double value, double base, const char *const *units
                 unit ? "" : units[0]);
 }
 
-void rk_human_bytes(double bytes, char *out, size_t out_bytes) {
+void rk_format_bytes(double bytes, char *out, size_t out_bytes) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     format_with_unit(bytes, 1024, units, 6, out, out_bytes);
 }
 
-void rk_human_count(double count, char *out, size_t out_bytes) {
+void rk_format_count(double count, char *out, size_t out_bytes) {
     static const char *const units[] = {"", "k", "M", "G", "T", "P"};
     format_with_unit(count, 1000, units, 6, out, out_bytes);
 }

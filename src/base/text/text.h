@@ -83,7 +83,7 @@ int rk_vsnprintf(char *out, size_t out_bytes, const char *format, va_list list)
 bool rk_span_equal(rk_span a, const char *text);
 bool rk_span_is_one_of(rk_span a, char *const *texts, int64_t n);
 /* Bytes of it that a message shows, as "%.*s" has them. */
-int rk_span_message_bytes(rk_span text);
+int rk_span_printed_bytes(rk_span text);
 /* Whether a file's name has this ending, with something before it. */
 bool rk_has_ending(const char *path, const char *ending);
 /* Bytes of the UTF-8 character that begins here, of the n > 0 that are there; 0: none does. Overlong forms,
@@ -101,7 +101,7 @@ rk_status rk_hint_nearest_name(rk_status status, const char *word, const void *a
                                size_t offset, size_t n);
 
 /* "1.2 GiB", "13.4 M": written into out. */
-void rk_human_bytes(double bytes, char *out, size_t out_bytes);
-void rk_human_count(double count, char *out, size_t out_bytes);
+void rk_format_bytes(double bytes, char *out, size_t out_bytes);
+void rk_format_count(double count, char *out, size_t out_bytes);
 
 #endif

@@ -29,7 +29,7 @@ struct timespec rk_clock_deadline(clockid_t clock, double seconds) {
     return at;
 }
 
-void rk_cond_init(pthread_cond_t *cond) {
+void rk_cond_init_monotonic(pthread_cond_t *cond) {
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

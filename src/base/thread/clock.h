@@ -13,6 +13,6 @@ double rk_clock_wall_seconds(void); /* since 1970 */
 struct timespec rk_clock_deadline(clockid_t clock, double seconds);
 /* A condition whose timed waits are until a time of CLOCK_MONOTONIC, which no change of the time of day
  * moves. */
-void rk_cond_init(pthread_cond_t *cond);
+void rk_cond_init_monotonic(pthread_cond_t *cond);
 
 #endif

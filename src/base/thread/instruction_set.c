@@ -16,7 +16,7 @@ const char *rk_isa_name(rk_isa isa) {
     return isa_names[isa];
 }
 
-bool rk_cpu_has(rk_isa isa) {
+bool rk_cpu_has_isa(rk_isa isa) {
     if (isa == RK_ISA_SCALAR) return true;
 #ifdef __x86_64__
     bool avx2 =
@@ -44,11 +44,11 @@ static void choose_isa(void) {
                    wanted);
         else
             most = i;
-        if (i < RK_ISA_COUNT && !rk_cpu_has((rk_isa)i))
+        if (i < RK_ISA_COUNT && !rk_cpu_has_isa((rk_isa)i))
             rk_log(RK_LOG_WARNING,
                    "this processor does not support %s; using the best version that it supports", wanted);
     }
-    while (!rk_cpu_has((rk_isa)most)) most--;
+    while (!rk_cpu_has_isa((rk_isa)most)) most--;
     choice = (rk_isa)most;
     rk_log(RK_LOG_INFO, "kernels: %s (%s)", isa_names[choice], rk_cpu_name());
 }

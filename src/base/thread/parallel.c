@@ -100,7 +100,7 @@ static void stop_workers(rk_pool *pool) {
     pool->stop = false;
 }
 
-static void init_locks(rk_pool *pool) {
+static void init_pool_locks(rk_pool *pool) {
     pthread_mutex_init(&pool->loop, NULL);
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
@@ -111,7 +111,7 @@ static void init_locks(rk_pool *pool) {
 static void reset_pools_after_fork(void) {
     pthread_mutex_init(&list_mutex, NULL);
     for (rk_pool *pool = &library_pool; pool; pool = pool->after) {
-        init_locks(pool);
+        init_pool_locks(pool);
         free(pool->workers);
         pool->workers = NULL;
         pool->n_workers = 0;
@@ -122,7 +122,7 @@ static void stop_library_pool(void) {
     stop_workers(&library_pool);
 }
 
-static void register_handlers(void) {
+static void register_fork_and_exit_handlers(void) {
     pthread_atfork(NULL, NULL, reset_pools_after_fork);
     atexit(stop_library_pool);
 }
@@ -138,7 +138,7 @@ static int default_thread_count(void) {
  * that a leak check counts. */
 static void start_workers(rk_pool *pool) {
     static pthread_once_t registered = PTHREAD_ONCE_INIT;
-    pthread_once(&registered, register_handlers);
+    pthread_once(&registered, register_fork_and_exit_handlers);
     int n = pool->wanted - 1;
     pool->workers = malloc((size_t)n * sizeof *pool->workers);
     if (!pool->workers) return;
@@ -242,7 +242,7 @@ rk_status rk_pool_create(int n_threads, rk_pool **out) {
     rk_pool *pool;
     RK_TRY(check_thread_count(n_threads));
     RK_TRY(rk_alloc(1, sizeof *pool, &pool));
-    init_locks(pool);
+    init_pool_locks(pool);
     pool->wanted = n_threads ? n_threads : rk_cpu_count();
     pthread_mutex_lock(&list_mutex);
     pool->before = &library_pool;

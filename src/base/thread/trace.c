@@ -31,7 +31,7 @@ static struct {
 
 static _Thread_local int thread_number; /* from 1; 0: not yet given */
 
-static int get_thread_events(void) { /* under the mutex */
+static int get_thread_number(void) { /* under the mutex */
     if (!thread_number) thread_number = ++trace.n_threads;
     return thread_number;
 }
@@ -58,7 +58,7 @@ rk_status rk_trace_start(const char *path) {
     return start_trace(path);
 }
 
-rk_status rk_trace_count(void) {
+rk_status rk_trace_start_summing(void) {
     return start_trace(NULL);
 }
 
@@ -81,14 +81,14 @@ void rk_trace_end(uint64_t begin, const char *name) {
     pthread_mutex_lock(&trace.mutex);
     if (atomic_load(&trace.on) && trace.status == RK_OK) {
         trace.status = rk_grow(&trace.spans, trace.n, &trace.capacity, sizeof *trace.spans);
-        if (trace.status == RK_OK) trace.spans[trace.n++] = (span){name, begin, end, get_thread_events()};
+        if (trace.status == RK_OK) trace.spans[trace.n++] = (span){name, begin, end, get_thread_number()};
     }
     pthread_mutex_unlock(&trace.mutex);
 }
 
 void rk_trace_name_thread(const char *name) {
     pthread_mutex_lock(&trace.mutex);
-    int thread = get_thread_events();
+    int thread = get_thread_number();
     if (thread < MAX_NAMED_THREADS) trace.thread_names[thread] = name;
     pthread_mutex_unlock(&trace.mutex);
 }

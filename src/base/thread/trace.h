@@ -13,7 +13,7 @@ void rk_trace_end(uint64_t begin, const char *name); /* name: a string literal; 
 
 /* Instead of a file, the time of each name, added up over threads: begin counting, and read. rk_trace_stop
  * ends it. */
-rk_status rk_trace_count(void);
+rk_status rk_trace_start_summing(void);
 double rk_trace_seconds(const char *name);
 
 void rk_trace_name_thread(const char *name);

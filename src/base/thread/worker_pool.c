@@ -87,7 +87,7 @@ void rk_worker_pool_free(rk_worker_pool *team) {
     RK_FREE_ALL(team->threads, team->queue, team->open, team);
 }
 
-void rk_worker_pool_start(rk_worker_pool *team, size_t task) {
+void rk_worker_pool_start_task(rk_worker_pool *team, size_t task) {
     pthread_mutex_lock(&team->mutex);
     team->open[task] = true;
     team->queue[(team->first + team->n_waiting++) % team->n_tasks] = task;
@@ -95,7 +95,7 @@ void rk_worker_pool_start(rk_worker_pool *team, size_t task) {
     pthread_mutex_unlock(&team->mutex);
 }
 
-void rk_worker_pool_finish(rk_worker_pool *team, size_t task) {
+void rk_worker_pool_wait_for_task(rk_worker_pool *team, size_t task) {
     pthread_mutex_lock(&team->mutex);
     while (team->open[task]) {
         if (team->n_waiting > 0)
@@ -106,7 +106,7 @@ void rk_worker_pool_finish(rk_worker_pool *team, size_t task) {
     pthread_mutex_unlock(&team->mutex);
 }
 
-void rk_worker_pool_discard(rk_worker_pool *team) {
+void rk_worker_pool_discard_tasks(rk_worker_pool *team) {
     pthread_mutex_lock(&team->mutex);
     for (; team->n_waiting > 0; team->n_waiting--) {
         team->open[team->queue[team->first]] = false;

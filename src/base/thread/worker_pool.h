@@ -14,10 +14,10 @@ rk_status rk_worker_pool_create(int n_threads, size_t n_tasks, void (*task)(void
                                 void *context, rk_worker_pool **out);
 void rk_worker_pool_free(rk_worker_pool *team);
 /* task(context, task) will be called once, by any of the threads. It must not be on its way already. */
-void rk_worker_pool_start(rk_worker_pool *team, size_t task);
+void rk_worker_pool_start_task(rk_worker_pool *team, size_t task);
 /* Returns when the task is done, and does what was started before it meanwhile. */
-void rk_worker_pool_finish(rk_worker_pool *team, size_t task);
+void rk_worker_pool_wait_for_task(rk_worker_pool *team, size_t task);
 /* No task is on its way: those that have not begun never will. */
-void rk_worker_pool_discard(rk_worker_pool *team);
+void rk_worker_pool_discard_tasks(rk_worker_pool *team);
 
 #endif

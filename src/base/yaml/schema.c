@@ -17,7 +17,7 @@ static void *member_at(void *object, size_t offset) {
     return (char *)object + offset;
 }
 
-static bool is_absent(const rk_yaml_node *node) {
+static bool is_null_node(const rk_yaml_node *node) {
     if (!node) return true;
     if (node->kind != RK_YAML_SCALAR || node->quoted) return false;
     return strcmp(node->scalar, "") == 0 || strcmp(node->scalar, "~") == 0 ||
@@ -125,7 +125,7 @@ static rk_status bind_text(const rk_yaml *yaml, const rk_yaml_node *node, const 
 }
 
 /* The node stands for the struct's scalar_key alone; a list does so where that key takes one. */
-static bool is_shorthand(const rk_schema *schema, const rk_yaml_node *node) {
+static bool is_scalar_shorthand(const rk_schema *schema, const rk_yaml_node *node) {
     if (!node || !schema->scalar_key || node->kind != RK_YAML_SEQUENCE)
         return node && schema->scalar_key && node->kind == RK_YAML_SCALAR;
     for (size_t i = 0; i < schema->n_fields; i++)
@@ -146,7 +146,7 @@ static rk_status bind_element(const rk_yaml *yaml, const rk_yaml_node *node, con
         case RK_FIELD_KIND_TEXTS:
             return bind_text(yaml, &named, field, out);
         default:
-            if (node->kind != RK_YAML_MAPPING && !is_shorthand(field->sub, node))
+            if (node->kind != RK_YAML_MAPPING && !is_scalar_shorthand(field->sub, node))
                 return wrong_type_error(yaml, &named, "a mapping");
             return rk_schema_bind(field->sub, yaml, node, out);
     }
@@ -182,8 +182,8 @@ static rk_status bind_array(const rk_yaml *yaml, const rk_yaml_node *node, const
     return RK_OK;
 }
 
-static rk_status bind_present(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field,
-                              void *object) {
+static rk_status bind_given_value(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field,
+                                  void *object) {
     void *place = member_at(object, field->offset);
     switch (field->kind) {
         case RK_FIELD_KIND_BOOL:
@@ -242,7 +242,7 @@ static rk_status bind_default(const rk_yaml *yaml, const rk_yaml_node *owner, co
     return RK_OK;
 }
 
-static bool has_key(const rk_schema *schema, const char *key) {
+static bool schema_has_key(const rk_schema *schema, const char *key) {
     for (size_t i = 0; i < schema->n_fields; i++)
         if (strcmp(schema->fields[i].key, key) == 0) return true;
     return false;
@@ -274,7 +274,7 @@ static const char *find_synonym(const rk_schema *schema, const char *word, bool 
 static const char *find_synonym_elsewhere(const rk_schema *schema, const char *word) {
     const char *meaning;
     for (size_t at = 0; (meaning = rk_find_synonym(word, at)); at++)
-        if (strchr(meaning, '.') && !has_key(schema, rk_synonym_last_part(meaning)) &&
+        if (strchr(meaning, '.') && !schema_has_key(schema, rk_synonym_last_part(meaning)) &&
             strcmp(rk_synonym_last_part(meaning), schema->name) != 0)
             return meaning;
     return NULL;
@@ -290,7 +290,7 @@ static const rk_field *find_section_with_key(const rk_schema *schema, const rk_y
             const rk_field *field = &schema->fields[i];
             *key = rk_synonym_last_part(meaning);
             if (field->kind == RK_FIELD_KIND_STRUCT && accepts_key(schema, node, field->key) &&
-                has_key(field->sub, *key))
+                schema_has_key(field->sub, *key))
                 return field;
         }
     return NULL;
@@ -298,7 +298,7 @@ static const rk_field *find_section_with_key(const rk_schema *schema, const rk_y
 
 /* The word is that of a key that the mapping does not take as it stands: model.deep of a kind without layers.
  */
-static void hint_unused_key(rk_status status, const char *key, const char *const *names, size_t n) {
+static void hint_key_of_other_kind(rk_status status, const char *key, const char *const *names, size_t n) {
     char what[128];
     snprintf(what, sizeof what, "that is '%s', which is not used here; the keys here are", key);
     hint_known_names(status, NULL, names, n, what);
@@ -319,8 +319,8 @@ void rk_schema_hint_key(rk_status status, const rk_schema *schema, const rk_yaml
                       below); /* not a namesake: eval_batch_size is no batch_size */
     else if (nearest)
         rk_error_hint(status, "did you mean '%s'?", nearest);
-    else if (own && has_key(schema, rk_synonym_last_part(own)))
-        hint_unused_key(status, rk_synonym_last_part(own), names, n);
+    else if (own && schema_has_key(schema, rk_synonym_last_part(own)))
+        hint_key_of_other_kind(status, rk_synonym_last_part(own), names, n);
     else if (part)
         rk_error_hint(status, "the key is '%s' in '%s'", key, part->key);
     else if (elsewhere)
@@ -332,7 +332,7 @@ void rk_schema_hint_key(rk_status status, const rk_schema *schema, const rk_yaml
 static rk_status check_keys(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node) {
     for (size_t i = 0; i < node->n_children; i++) {
         const char *key = node->children[i]->key;
-        if (has_key(schema, key)) continue;
+        if (schema_has_key(schema, key)) continue;
         rk_status status = rk_yaml_error(yaml, node->children[i], "unknown key in '%s'", schema->name);
         rk_schema_hint_key(status, schema, node, key);
         return status;
@@ -344,16 +344,16 @@ static rk_status check_keys(const rk_schema *schema, const rk_yaml *yaml, const 
 static const rk_yaml_node *find_key_value(const rk_schema *schema, const rk_yaml_node *node,
                                           const char *key) {
     bool is_scalar_key = schema->scalar_key && strcmp(key, schema->scalar_key) == 0;
-    if (is_shorthand(schema, node)) return is_scalar_key ? node : NULL;
+    if (is_scalar_shorthand(schema, node)) return is_scalar_key ? node : NULL;
     const rk_yaml_node *value = rk_yaml_get(node, key);
     return !value && is_scalar_key && node ? node->short_form : value;
 }
 
 static rk_status bind_fields(const rk_schema *schema, const rk_yaml *yaml, const rk_yaml_node *node,
                              void *object) {
-    if (node && !is_shorthand(schema, node)) {
+    if (node && !is_scalar_shorthand(schema, node)) {
         if (node->kind != RK_YAML_MAPPING) return wrong_type_error(yaml, node, "a mapping");
-        if (!schema->scalar_key && !is_absent(node->short_form))
+        if (!schema->scalar_key && !is_null_node(node->short_form))
             return wrong_type_error(yaml, node->short_form, "a mapping");
         RK_TRY(check_keys(schema, yaml, node));
     }
@@ -361,8 +361,8 @@ static rk_status bind_fields(const rk_schema *schema, const rk_yaml *yaml, const
     for (size_t i = 0; i < schema->n_fields; i++) {
         const rk_field *field = &schema->fields[i];
         const rk_yaml_node *value = find_key_value(schema, node, field->key);
-        rk_status status = is_absent(value) ? bind_default(yaml, node, schema, field, object)
-                                            : bind_present(yaml, value, field, object);
+        rk_status status = is_null_node(value) ? bind_default(yaml, node, schema, field, object)
+                                               : bind_given_value(yaml, value, field, object);
         if (status == RK_CONFIG && value && !accepts_key(schema, node, field->key))
             rk_schema_hint_key(status, schema, node, field->key); /* another library's word, and ours */
         RK_TRY(status);

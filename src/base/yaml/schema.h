@@ -82,7 +82,7 @@ void rk_schema_emit(const rk_schema *schema, const void *object, int indent, rk_
 struct json_t *rk_schema_to_json(const rk_schema *schema, const void *object);
 
 /* A Markdown table of every key below, with type, default, range and doc; for docs/config.md. */
-void rk_schema_document(const rk_schema *schema, const char *prefix, rk_buffer *out);
+void rk_schema_write_reference(const rk_schema *schema, const char *prefix, rk_buffer *out);
 
 #define RK_SCHEMA(name_, type, fields_)                                     \
     {                                                                       \

@@ -60,7 +60,7 @@ static void emit_array(const rk_field *field, const void *object, bool flow, rk_
     if (!bare) rk_buffer_append_text(out, "]");
 }
 
-static void emit_flow(const rk_schema *schema, const void *object, rk_buffer *out);
+static void emit_flow_mapping(const rk_schema *schema, const void *object, rk_buffer *out);
 
 /* On the line that is being written. */
 static void emit_value(const rk_field *field, const void *object, bool flow, rk_buffer *out) {
@@ -82,7 +82,7 @@ static void emit_value(const rk_field *field, const void *object, bool flow, rk_
             emit_text(*(char *const *)place, out);
             break;
         case RK_FIELD_KIND_STRUCT:
-            emit_flow(field->sub, place, out);
+            emit_flow_mapping(field->sub, place, out);
             break;
         default:
             emit_array(field, object, flow, out);
@@ -90,7 +90,7 @@ static void emit_value(const rk_field *field, const void *object, bool flow, rk_
     }
 }
 
-static void emit_list(const rk_field *field, const void *object, int indent, rk_buffer *out) {
+static void emit_list_of_structs(const rk_field *field, const void *object, int indent, rk_buffer *out) {
     int64_t n = *(const int64_t *)member_at(object, field->count_offset);
     const char *array = *(const char *const *)member_at(object, field->offset);
     rk_buffer_append_text(out, "\n");
@@ -98,7 +98,7 @@ static void emit_list(const rk_field *field, const void *object, int indent, rk_
         const void *item = array + (size_t)i * field->sub->struct_bytes;
         if (field->sub->flow) {
             rk_buffer_printf(out, "%*s- ", indent + 2, "");
-            emit_flow(field->sub, item, out);
+            emit_flow_mapping(field->sub, item, out);
             rk_buffer_append_text(out, "\n");
             continue;
         }
@@ -150,7 +150,7 @@ static bool is_field_default(const rk_field *field, const void *object) {
     }
 }
 
-static void emit_flow(const rk_schema *schema, const void *object, rk_buffer *out) {
+static void emit_flow_mapping(const rk_schema *schema, const void *object, rk_buffer *out) {
     const char *between = "{";
     for (size_t i = 0; i < schema->n_fields; i++) {
         const rk_field *field = &schema->fields[i];
@@ -176,7 +176,7 @@ static void emit_field(const rk_field *field, const void *object, int indent, rk
         return;
     }
     if (field->kind == RK_FIELD_KIND_LIST) {
-        emit_list(field, object, indent, out);
+        emit_list_of_structs(field, object, indent, out);
         return;
     }
     rk_buffer_append_text(out, " ");
@@ -189,7 +189,7 @@ void rk_schema_emit(const rk_schema *schema, const void *object, int indent, rk_
         if (is_field_set(&schema->fields[i], object)) emit_field(&schema->fields[i], object, indent, out);
 }
 
-static json_t *element_json(const rk_field *field, const void *array, int64_t i) {
+static json_t *element_to_json(const rk_field *field, const void *array, int64_t i) {
     switch (field->kind) {
         case RK_FIELD_KIND_I64S:
             return json_integer(((const int64_t *)array)[i]);
@@ -202,19 +202,19 @@ static json_t *element_json(const rk_field *field, const void *array, int64_t i)
     }
 }
 
-static json_t *array_json(const rk_field *field, const void *object) {
+static json_t *array_to_json(const rk_field *field, const void *object) {
     int64_t n = *(const int64_t *)member_at(object, field->count_offset);
     const void *array = *(const void *const *)member_at(object, field->offset);
     json_t *out = json_array();
     for (int64_t i = 0; i < n; i++) {
-        if (json_array_append_new(out, element_json(field, array, i)) == 0) continue;
+        if (json_array_append_new(out, element_to_json(field, array, i)) == 0) continue;
         json_decref(out);
         return NULL;
     }
     return out;
 }
 
-static json_t *field_json(const rk_field *field, const void *object) {
+static json_t *field_to_json(const rk_field *field, const void *object) {
     const void *place = member_at(object, field->offset);
     switch (field->kind) {
         case RK_FIELD_KIND_BOOL:
@@ -230,7 +230,7 @@ static json_t *field_json(const rk_field *field, const void *object) {
         case RK_FIELD_KIND_STRUCT:
             return rk_schema_to_json(field->sub, place);
         default:
-            return array_json(field, object);
+            return array_to_json(field, object);
     }
 }
 
@@ -239,7 +239,7 @@ json_t *rk_schema_to_json(const rk_schema *schema, const void *object) {
     for (size_t i = 0; i < schema->n_fields; i++) {
         const rk_field *field = &schema->fields[i];
         if (!is_field_set(field, object)) continue;
-        if (json_object_set_new(out, field->key, field_json(field, object)) == 0) continue;
+        if (json_object_set_new(out, field->key, field_to_json(field, object)) == 0) continue;
         json_decref(out);
         return NULL;
     }
@@ -253,7 +253,7 @@ static const char *field_kind_name(rk_field_kind kind) {
     return names[kind];
 }
 
-static void document_default(const rk_field *field, rk_buffer *out) {
+static void write_default_of_field(const rk_field *field, rk_buffer *out) {
     bool number = field->kind <= RK_FIELD_KIND_F64;
     if (field->required || ((field->kind == RK_FIELD_KIND_I64 || field->kind == RK_FIELD_KIND_ENUM) &&
                             isnan(field->default_number)))
@@ -268,7 +268,7 @@ static void document_default(const rk_field *field, rk_buffer *out) {
         rk_buffer_printf(out, "`%s`", field->default_text);
 }
 
-static void document_type(const rk_field *field, rk_buffer *out) {
+static void write_type_of_field(const rk_field *field, rk_buffer *out) {
     if (field->kind != RK_FIELD_KIND_ENUM) {
         rk_buffer_append_text(out, field_kind_name(field->kind));
         return;
@@ -277,18 +277,18 @@ static void document_type(const rk_field *field, rk_buffer *out) {
         rk_buffer_printf(out, "%s`%s`", i ? ", " : "", field->names[i]);
 }
 
-void rk_schema_document(const rk_schema *schema, const char *prefix, rk_buffer *out) {
+void rk_schema_write_reference(const rk_schema *schema, const char *prefix, rk_buffer *out) {
     for (size_t i = 0; i < schema->n_fields; i++) {
         const rk_field *field = &schema->fields[i];
         char key[256];
         snprintf(key, sizeof key, "%s%s%s", prefix, *prefix ? "." : "", field->key);
         rk_buffer_printf(out, "| `%s%s` | ", key, field->kind == RK_FIELD_KIND_LIST ? "[]" : "");
-        document_type(field, out);
+        write_type_of_field(field, out);
         rk_buffer_append_text(out, " | ");
-        document_default(field, out);
+        write_default_of_field(field, out);
         rk_buffer_printf(out, " | %s |\n", field->doc ? field->doc : "");
         if (!field->sub) continue;
         if (field->kind == RK_FIELD_KIND_LIST) strncat(key, "[]", sizeof key - strlen(key) - 1);
-        rk_schema_document(field->sub, key, out);
+        rk_schema_write_reference(field->sub, key, out);
     }
 }

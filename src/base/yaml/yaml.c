@@ -29,7 +29,7 @@ static void node_free(rk_yaml_node *node) {
     RK_FREE_ALL(node->children, node->key, node->scalar, node);
 }
 
-static void node_auto(rk_yaml_node **node) {
+static void node_auto_free(rk_yaml_node **node) {
     node_free(*node);
 }
 
@@ -157,7 +157,7 @@ static rk_status read_node(reader *in, int depth, rk_yaml_node **out) {
     int line = (int)in->event.start_mark.line + 1;
     RK_FAIL_IF(depth > MAX_DEPTH, RK_CONFIG, "%s:%d: nested deeper than %d levels", in->yaml->path, line,
                MAX_DEPTH);
-    RK_AUTO(node_auto) rk_yaml_node *node = NULL;
+    RK_AUTO(node_auto_free) rk_yaml_node *node = NULL;
     switch (in->event.type) {
         case YAML_SCALAR_EVENT:
             RK_TRY(node_new(in, RK_YAML_SCALAR, &node));
@@ -191,7 +191,7 @@ static rk_status read_document(reader *in, rk_yaml_node **out) {
     if (in->event.type == YAML_STREAM_END_EVENT)
         return node_new(in, RK_YAML_MAPPING, out); /* an empty file */
     RK_TRY(next_event(in));
-    RK_AUTO(node_auto) rk_yaml_node *root = NULL;
+    RK_AUTO(node_auto_free) rk_yaml_node *root = NULL;
     RK_TRY(read_node(in, 0, &root));
     RK_TRY(next_event(in)); /* document end */
     RK_TRY(next_event(in));
@@ -233,7 +233,7 @@ static rk_status find_or_add_child(rk_yaml_node *mapping, const char *key, size_
             *out = &mapping->children[i];
             return RK_OK;
         }
-    RK_AUTO(node_auto) rk_yaml_node *child = NULL;
+    RK_AUTO(node_auto_free) rk_yaml_node *child = NULL;
     RK_TRY(rk_alloc(1, sizeof *child, &child));
     child->kind = RK_YAML_MAPPING;
     child->line = child->key_line = -1;
@@ -247,8 +247,8 @@ static rk_status find_or_add_child(rk_yaml_node *mapping, const char *key, size_
 }
 
 /* A value that a path goes on below becomes a mapping; what the value alone said stays said. */
-static rk_status scalar_to_mapping(rk_yaml_node *node) {
-    RK_AUTO(node_auto) rk_yaml_node *value = NULL;
+static rk_status convert_scalar_to_mapping(rk_yaml_node *node) {
+    RK_AUTO(node_auto_free) rk_yaml_node *value = NULL;
     RK_TRY(rk_alloc(1, sizeof *value, &value));
     if (node->key) RK_TRY(rk_strdup(node->key, &value->key));
     value->line = node->line;
@@ -270,7 +270,7 @@ static rk_status find_or_add_path(rk_yaml_node **place, const char *path, size_t
         size_t n = 0;
         while (at + n < end && at[n] != '.' && at[n] != '[') n++;
         if (n) {
-            if ((*place)->kind == RK_YAML_SCALAR) RK_TRY(scalar_to_mapping(*place));
+            if ((*place)->kind == RK_YAML_SCALAR) RK_TRY(convert_scalar_to_mapping(*place));
             RK_FAIL_IF((*place)->kind != RK_YAML_MAPPING, RK_CONFIG, "--set: '%.*s' is a list",
                        (int)(at - path), path);
             RK_TRY(find_or_add_child(*place, at, n, &place));
@@ -301,7 +301,7 @@ rk_status rk_yaml_set(rk_yaml *yaml, const char *assignment) {
     RK_FAIL_IF(!yaml->root || yaml->root->kind != RK_YAML_MAPPING, RK_CONFIG, "%s: not a mapping",
                yaml->path);
     rk_yaml named = {.path = (char *)(size_t) "--set"};
-    RK_AUTO(node_auto) rk_yaml_node *value = NULL;
+    RK_AUTO(node_auto_free) rk_yaml_node *value = NULL;
     RK_TRY(parse_text(&named, equals + 1, strlen(equals + 1), -1, &value));
     if (value->kind == RK_YAML_MAPPING && value->n_children == 0 && equals[1] == 0) { /* "key=": no value */
         value->kind = RK_YAML_SCALAR;

@@ -1,5 +1,5 @@
 /* The communicator over the caller's callbacks, behind its files: starting and ending (comm_callbacks.c),
- * messages in rounds (callbacks_round.c). */
+ * messages in rounds (callbacks_all_to_all.c). */
 #ifndef RK_COMM_CALLBACKS_CALLBACKS_WORLD_H
 #define RK_COMM_CALLBACKS_CALLBACKS_WORLD_H
 
@@ -50,9 +50,9 @@ typedef struct rk_comm_of_callbacks {
     int32_t context; /* tells communicators of common ranks apart */
 } rk_comm_of_callbacks;
 
-rk_status rk_callbacks_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to,
-                             const bool *from);
-rk_status rk_callbacks_test(rk_all_to_all *all_to_all, bool *done);
-void rk_callbacks_abandon(rk_all_to_all *all_to_all);
+rk_status rk_callbacks_all_to_all_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to,
+                                        const bool *from);
+rk_status rk_callbacks_all_to_all_test(rk_all_to_all *all_to_all, bool *done);
+void rk_callbacks_all_to_all_abandon(rk_all_to_all *all_to_all);
 
 #endif

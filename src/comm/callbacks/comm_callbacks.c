@@ -53,7 +53,7 @@ done:
 static void callbacks_free(rk_comm *comm) {
     rk_comm_of_callbacks *own = (rk_comm_of_callbacks *)comm;
     rk_callbacks_world *world = own->context == 0 ? own->world : NULL;
-    if (world && rk_comm_failed(comm) == RK_OK && rk_comm_final_barrier(comm) != RK_OK)
+    if (world && rk_comm_check_failure(comm) == RK_OK && rk_comm_final_barrier(comm) != RK_OK)
         rk_log(RK_LOG_ERROR, "rank %d stops without the other ranks: %s", (int)comm->rank, rk_last_error());
     rk_comm_release(&own->head);
     if (world) release_world(world);
@@ -67,7 +67,7 @@ static rk_status callbacks_create_group(rk_comm *comm, const int32_t *members, i
     while (members[rank] != comm->rank) rank++;
     RK_TRY(
         create_comm(((rk_comm_of_callbacks *)comm)->world, rank, n_members, comm->timeout_s, context, &made));
-    rk_comm_describe_group(&made->head, comm, members);
+    rk_comm_set_group_description(&made->head, comm, members);
     *out = &made->head;
     return RK_OK;
 }
@@ -78,16 +78,22 @@ static void callbacks_abort(rk_comm *comm, const char *reason) {
     if (functions->abort) functions->abort(functions->user, reason);
 }
 
-/* Every rank takes part in every round, so the time limit is that of check_not_lost (callbacks_round.c), or
- * the caller's function fails. */
-static rk_status callbacks_find_lost(rk_all_to_all *all_to_all, const bool **well) {
+/* Every rank takes part in every round, so the time limit is that of check_ranks_not_lost
+ * (callbacks_all_to_all.c), or the caller's function fails. */
+static rk_status callbacks_find_lost_ranks(rk_all_to_all *all_to_all, const bool **well) {
     (void)all_to_all, (void)well;
     return RK_OK;
 }
 
-static const rk_comm_ops ops = {sizeof(rk_message), callbacks_free,       rk_callbacks_begin,
-                                rk_callbacks_test,  rk_callbacks_abandon, callbacks_create_group,
-                                callbacks_abort,    callbacks_find_lost,  false};
+static const rk_comm_ops ops = {sizeof(rk_message),
+                                callbacks_free,
+                                rk_callbacks_all_to_all_begin,
+                                rk_callbacks_all_to_all_test,
+                                rk_callbacks_all_to_all_abandon,
+                                callbacks_create_group,
+                                callbacks_abort,
+                                callbacks_find_lost_ranks,
+                                false};
 
 static rk_status copy_functions(const rk_comm_functions *functions, rk_comm_functions *out) {
     RK_FAIL_IF(!functions, RK_INVALID_ARGUMENT, "rk_comm_from_functions needs functions");
@@ -109,7 +115,7 @@ rk_status rk_comm_from_functions(const rk_comm_functions *functions, const rk_co
     rk_callbacks_world *world;
     rk_comm_of_callbacks *comm;
     RK_TRY(copy_functions(functions, &f));
-    RK_TRY(rk_comm_timeout(options, &timeout_s));
+    RK_TRY(rk_comm_resolve_timeout(options, &timeout_s));
     RK_TRY(create_world(&f, &world));
     rk_status status = create_comm(world, f.rank, f.size, timeout_s, 0, &comm);
     if (status == RK_OK) {

@@ -58,7 +58,7 @@ static void mpi_free(rk_comm *comm) {
     if (is_world) release_world(world);
 }
 
-static void *exit_later(void *unused) {
+static void *exit_after_timeout(void *unused) {
     nanosleep(&(struct timespec){ABORT_SECONDS, 0}, NULL);
     _exit(1);
     return unused;
@@ -69,7 +69,7 @@ static void *exit_later(void *unused) {
 static void mpi_abort(rk_comm *comm, const char *reason) {
     rk_log(RK_LOG_ERROR, "rank %d: %s", (int)comm->peers[comm->rank].rank, reason);
     pthread_t thread;
-    if (pthread_create(&thread, NULL, exit_later, NULL) != 0) _exit(1);
+    if (pthread_create(&thread, NULL, exit_after_timeout, NULL) != 0) _exit(1);
     struct timespec until = rk_clock_deadline(CLOCK_REALTIME, 1);
     (void)pthread_mutex_timedlock(&comm->shared->mutex, &until);
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -93,7 +93,7 @@ static rk_status mpi_create_group(rk_comm *comm, const int32_t *members, int32_t
     while (members[rank] != comm->rank) rank++;
     rk_comm_of_mpi *made;
     RK_TRY(create_comm(world, rank, n_members, comm->timeout_s, context, &made));
-    rk_comm_describe_group(&made->head, comm, members);
+    rk_comm_set_group_description(&made->head, comm, members);
     *out = &made->head;
     return RK_OK;
 }
@@ -105,11 +105,11 @@ static const rk_comm_ops ops = {sizeof(rk_mpi_part),
                                 rk_mpi_all_to_all_abandon,
                                 mpi_create_group,
                                 mpi_abort,
-                                rk_mpi_find_lost,
+                                rk_mpi_find_lost_ranks,
                                 false};
 
 /* "Open MPI v4.1.4, package: ..." and "MPICH Version:      4.0.2\n..." as "Open MPI 4.1.4", "MPICH 4.0.2". */
-static void shorten_version(char *text) {
+static void shorten_mpi_version(char *text) {
     char full[MPI_MAX_LIBRARY_VERSION_STRING];
     int n;
     MPI_Get_library_version(full, &n);
@@ -140,7 +140,7 @@ static void ignore_broken_pipes(void) {
  * host, where one may not read the other's memory (in containers), three pieces of 32 kB are on their way
  * until the sender looks again, and ranks that wait look seldom: pieces are of 128 kB. What the environment
  * (and so mpirun --mca) says stays. */
-static void choose_transports(void) {
+static void choose_mpi_transports(void) {
     setenv("OMPI_MCA_btl_tcp_flags", "1", 0);
     setenv("OMPI_MCA_btl_tcp_eager_limit", "4194304", 0);
     setenv("OMPI_MCA_btl_vader_max_send_size", "131072", 0);
@@ -151,7 +151,7 @@ static rk_status init_mpi(rk_mpi_world *world) {
     ignore_broken_pipes();
     MPI_Initialized(&flag);
     world->started_mpi = !flag;
-    if (!flag) choose_transports();
+    if (!flag) choose_mpi_transports();
     int code = flag ? MPI_Query_thread(&level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     if (code != MPI_SUCCESS) return rk_mpi_error(RK_IO, code, "could not start MPI");
     RK_FAIL_IF(
@@ -180,7 +180,7 @@ static rk_status check_world_size(int size) {
         const char *told = getenv(variables[i]);
         if (!told || atoi(told) <= 1 || size > 1) continue;
         char version[64];
-        shorten_version(version);
+        shorten_mpi_version(version);
         return rk_error_hint(
             rk_error(RK_UNSUPPORTED, "the launcher started %s processes, but MPI sees only this one", told),
             "libreckon was built with %s; use the mpirun of that MPI", version);
@@ -215,7 +215,7 @@ rk_status rk_comm_mpi(double timeout_s, rk_comm **out) {
         return status;
     }
     char version[64];
-    shorten_version(version);
+    shorten_mpi_version(version);
     const rk_peer *self = &comm->head.peers[comm->head.rank];
     snprintf(comm->head.description, sizeof comm->head.description, "mpi: %.40s, rank %d of %d on host %s",
              version, (int)self->rank, (int)comm->head.size, self->host);

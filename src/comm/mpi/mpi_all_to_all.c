@@ -5,12 +5,12 @@
 #include "base/memory.h"
 #include "comm/mpi/mpi_liveness.h"
 
-static rk_comm_of_mpi *comm_of(const rk_all_to_all *e) {
+static rk_comm_of_mpi *mpi_comm_of(const rk_all_to_all *e) {
     return (rk_comm_of_mpi *)e->comm;
 }
 
-static int tag_of(const rk_all_to_all *e) {
-    return (int)((uint32_t)comm_of(e)->context << RK_TAG_CONTEXT_SHIFT |
+static int mpi_tag_of(const rk_all_to_all *e) {
+    return (int)((uint32_t)mpi_comm_of(e)->context << RK_TAG_CONTEXT_SHIFT |
                  e->sequence % RK_MAX_UNDER_WAY << RK_TAG_CHANNEL_BITS | (uint32_t)e->channel);
 }
 
@@ -20,12 +20,12 @@ static rk_status check_mpi_call(const rk_all_to_all *e, int code, const char *do
     return rk_mpi_error(RK_PEER_LOST, code, "%s rank %d (host %s)", doing, (int)peer->rank, peer->host);
 }
 
-static rk_status send_piece(rk_all_to_all *e, int32_t r) {
+static rk_status send_next_piece(rk_all_to_all *e, int32_t r) {
     rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
     size_t most = e->comm->shared->piece_bytes, n = part->n_left < most ? part->n_left : most;
     RK_TRY(check_mpi_call(e,
-                          MPI_Isend(part->data, (int)n, MPI_BYTE, e->comm->peers[r].rank, tag_of(e),
-                                    comm_of(e)->world->mpi, &part->sending),
+                          MPI_Isend(part->data, (int)n, MPI_BYTE, e->comm->peers[r].rank, mpi_tag_of(e),
+                                    mpi_comm_of(e)->world->mpi, &part->sending),
                           "sending to", r));
     part->data = part->data ? part->data + n : NULL;
     part->n_left -= n;
@@ -37,7 +37,7 @@ static rk_status advance_sending(rk_all_to_all *e, int32_t r) {
     rk_mpi_part *part = (rk_mpi_part *)e->parts + r;
     if (e->taken[r] || part->sending != MPI_REQUEST_NULL) return RK_OK;
     e->taken[r] = part->sends_last;
-    return e->taken[r] ? RK_OK : send_piece(e, r);
+    return e->taken[r] ? RK_OK : send_next_piece(e, r);
 }
 
 /* Room for n more bytes after those of the message. What was cut doubles, so that it is copied seldom. */
@@ -54,7 +54,7 @@ static rk_status reserve_message(rk_all_to_all *e, rk_message *message, size_t n
 }
 
 /* What came first with this tag from this rank is taken out of the arrivals. */
-static bool pop_arrival(rk_mpi_world *world, int source, int tag, rk_mpi_arrival *out) {
+static bool pop_arrived_message(rk_mpi_world *world, int source, int tag, rk_mpi_arrival *out) {
     size_t i = 0;
     while (i < world->n_arrivals && (world->arrivals[i].source != source || world->arrivals[i].tag != tag))
         i++;
@@ -89,7 +89,8 @@ static rk_status advance_receiving(rk_all_to_all *e, int32_t r) {
         if (part->receives) {
             part->receives = false;
             e->arrived[r] = part->receives_last;
-        } else if (pop_arrival(comm_of(e)->world, e->comm->peers[r].rank, tag_of(e), &arrival))
+        } else if (pop_arrived_message(mpi_comm_of(e)->world, e->comm->peers[r].rank, mpi_tag_of(e),
+                                       &arrival))
             RK_TRY(begin_receiving(e, r, &arrival));
         else
             return RK_OK;
@@ -133,7 +134,7 @@ static rk_status probe_messages(rk_mpi_world *world) {
         arrival.source = found.MPI_SOURCE;
         arrival.tag = found.MPI_TAG;
         if (arrival.tag == RK_CHANNEL_LIVENESS)
-            RK_TRY(rk_mpi_liveness_handle(world, &arrival));
+            RK_TRY(rk_mpi_liveness_handle_message(world, &arrival));
         else
             world->arrivals[world->n_arrivals++] = arrival;
     }
@@ -194,7 +195,7 @@ static rk_status test_requests(rk_mpi_world *world) {
     return status;
 }
 
-static rk_status advance_pending(rk_mpi_world *world) {
+static rk_status advance_pending_all_to_alls(rk_mpi_world *world) {
     RK_TRY(probe_messages(world));
     RK_TRY(test_requests(world));
     for (rk_all_to_all **at = &world->first; *at;) {
@@ -209,19 +210,19 @@ static rk_status advance_pending(rk_mpi_world *world) {
 
 rk_status rk_mpi_all_to_all_test(rk_all_to_all *all_to_all, bool *done) {
     rk_comm *comm = all_to_all->comm;
-    RK_TRY(rk_comm_failed(comm));
+    RK_TRY(rk_comm_check_failure(comm));
     pthread_mutex_lock(&comm->shared->mutex);
-    rk_status status = all_to_all->done ? RK_OK : advance_pending(comm_of(all_to_all)->world);
+    rk_status status = all_to_all->done ? RK_OK : advance_pending_all_to_alls(mpi_comm_of(all_to_all)->world);
     bool now_done = all_to_all->done;
     pthread_mutex_unlock(&comm->shared->mutex);
-    if (status != RK_OK) return rk_comm_fail(comm, status);
+    if (status != RK_OK) return rk_comm_record_failure(comm, status);
     *done = now_done;
     return RK_OK;
 }
 
 static rk_status check_tag_is_free(const rk_all_to_all *e) {
-    for (const rk_all_to_all *other = comm_of(e)->world->first; other; other = other->next) {
-        RK_FAIL_IF(other->comm == e->comm && tag_of(other) == tag_of(e), RK_INVALID_ARGUMENT,
+    for (const rk_all_to_all *other = mpi_comm_of(e)->world->first; other; other = other->next) {
+        RK_FAIL_IF(other->comm == e->comm && mpi_tag_of(other) == mpi_tag_of(e), RK_INVALID_ARGUMENT,
                    "all_to_all: more than %d of one channel are in flight", RK_MAX_UNDER_WAY);
     }
     return RK_OK;
@@ -237,7 +238,7 @@ static rk_status send_messages(rk_all_to_all *e, const rk_message *send) {
         if (e->taken[r]) continue;
         part->data = send[r].data;
         part->n_left = send[r].n_bytes;
-        RK_TRY(send_piece(e, r));
+        RK_TRY(send_next_piece(e, r));
     }
     return RK_OK;
 }
@@ -245,7 +246,7 @@ static rk_status send_messages(rk_all_to_all *e, const rk_message *send) {
 rk_status rk_mpi_all_to_all_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to,
                                   const bool *from) {
     (void)to, (void)from;
-    rk_mpi_world *world = comm_of(all_to_all)->world;
+    rk_mpi_world *world = mpi_comm_of(all_to_all)->world;
     RK_TRY(rk_all_to_all_deliver_to_self(all_to_all, send));
     pthread_mutex_lock(&world->shared->mutex);
     rk_status status = send_messages(all_to_all, send);
@@ -259,7 +260,7 @@ rk_status rk_mpi_all_to_all_begin(rk_all_to_all *all_to_all, const rk_message *s
 /* After an error: MPI may still write to buffers of what was under way, so they are never used again. The
  * mutex is held. */
 void rk_mpi_all_to_all_abandon(rk_all_to_all *all_to_all) {
-    rk_mpi_world *world = comm_of(all_to_all)->world;
+    rk_mpi_world *world = mpi_comm_of(all_to_all)->world;
     for (rk_all_to_all **at = &world->first; *at; at = &(*at)->next) {
         if (*at != all_to_all) continue;
         unlink_all_to_all(world, at);

@@ -15,7 +15,7 @@ void rk_mpi_liveness_release(rk_mpi_liveness *liveness) {
 }
 
 /* Memory is taken once there is trouble. */
-static rk_status reserve_liveness(rk_mpi_world *world) {
+static rk_status allocate_liveness_memory(rk_mpi_world *world) {
     rk_mpi_liveness *liveness = &world->liveness;
     size_t n = (size_t)world->all->size;
     if (!liveness->asked) RK_TRY(rk_alloc(2 * n, sizeof *liveness->asked, &liveness->asked));
@@ -50,7 +50,7 @@ static void send_control_message(rk_mpi_world *world, int32_t rank, const bool *
 
 /* The ranks that this all_to_all waits for: those that have not sent their parts, or else not taken theirs.
  */
-static void add_awaited(const rk_all_to_all *e, bool *awaited) {
+static void add_awaited_ranks(const rk_all_to_all *e, bool *awaited) {
     const rk_comm *comm = e->comm;
     bool all_arrived = true;
     for (int32_t r = 0; r < comm->size; r++) all_arrived = all_arrived && e->arrived[r];
@@ -59,17 +59,17 @@ static void add_awaited(const rk_all_to_all *e, bool *awaited) {
 }
 
 /* What this rank would answer that one. */
-static const bool *make_own_answer(rk_mpi_world *world, int32_t rank) {
+static const bool *make_liveness_answer(rk_mpi_world *world, int32_t rank) {
     size_t n = (size_t)world->all->size;
     bool *reply = world->liveness.replies + (size_t)rank * n;
     memset(reply, 0, n);
     for (const rk_all_to_all *e = world->first; e; e = e->next)
-        if (atomic_load(&e->awaited)) add_awaited(e, reply);
+        if (atomic_load(&e->awaited)) add_awaited_ranks(e, reply);
     return reply;
 }
 
-rk_status rk_mpi_liveness_handle(rk_mpi_world *world, rk_mpi_arrival *arrival) {
-    RK_TRY(reserve_liveness(world));
+rk_status rk_mpi_liveness_handle_message(rk_mpi_world *world, rk_mpi_arrival *arrival) {
+    RK_TRY(allocate_liveness_memory(world));
     rk_mpi_liveness *liveness = &world->liveness;
     bool *to = liveness->answers + (size_t)arrival->source * (size_t)world->all->size;
     RK_FAIL_IF(arrival->n_bytes > world->all->size, RK_INTERNAL,
@@ -81,7 +81,7 @@ rk_status rk_mpi_liveness_handle(rk_mpi_world *world, rk_mpi_arrival *arrival) {
     if (arrival->n_bytes > 0)
         liveness->answered[arrival->source] = rk_clock_seconds();
     else if (is_request_done(&liveness->answering[arrival->source])) /* and so its buffer may be written to */
-        send_control_message(world, arrival->source, make_own_answer(world, arrival->source),
+        send_control_message(world, arrival->source, make_liveness_answer(world, arrival->source),
                              world->all->size, &liveness->answering[arrival->source]);
     return RK_OK;
 }
@@ -99,9 +99,9 @@ static int32_t add_suspects(rk_mpi_world *world, const bool *ranks, int32_t n_su
 
 /* What that rank answered since `all_to_all` is late, or NULL; asks it unless a question is under way. Of
  * this rank itself: all that its threads wait for. */
-static const bool *ask_rank(rk_mpi_world *world, rk_all_to_all *all_to_all, int32_t rank) {
+static const bool *ask_rank_for_awaited(rk_mpi_world *world, rk_all_to_all *all_to_all, int32_t rank) {
     rk_mpi_liveness *liveness = &world->liveness;
-    if (rank == world->all->rank) return make_own_answer(world, rank);
+    if (rank == world->all->rank) return make_liveness_answer(world, rank);
     if (liveness->answered[rank] >= all_to_all->late_since)
         return liveness->answers + (size_t)rank * (size_t)world->all->size;
     if (liveness->asked[rank] <= liveness->answered[rank]) {
@@ -120,13 +120,13 @@ static bool find_lost_ranks(rk_mpi_world *world, rk_all_to_all *all_to_all) {
     size_t n = (size_t)world->all->size;
     memset(liveness->reached, false, n);
     memset(liveness->well, false, n); /* first: those that are waited for */
-    add_awaited(all_to_all, liveness->well);
+    add_awaited_ranks(all_to_all, liveness->well);
     int32_t n_suspects = add_suspects(world, liveness->well, 0);
     memset(liveness->well, true, n);
     bool found = false;
     for (int32_t i = 0; i < n_suspects; i++) {
         int32_t r = liveness->suspects[i];
-        const bool *answer = ask_rank(world, all_to_all, r);
+        const bool *answer = ask_rank_for_awaited(world, all_to_all, r);
         liveness->well[r] = answer && memchr(answer, true, n);
         if (liveness->well[r])
             n_suspects = add_suspects(world, answer, n_suspects);
@@ -136,13 +136,13 @@ static bool find_lost_ranks(rk_mpi_world *world, rk_all_to_all *all_to_all) {
     return found;
 }
 
-rk_status rk_mpi_find_lost(rk_all_to_all *all_to_all, const bool **well) {
+rk_status rk_mpi_find_lost_ranks(rk_all_to_all *all_to_all, const bool **well) {
     rk_mpi_world *world = ((rk_comm_of_mpi *)all_to_all->comm)->world;
     double grace_s = all_to_all->comm->timeout_s * grace_part, now = rk_clock_seconds();
     if (grace_s > most_grace_s) grace_s = most_grace_s;
     bool found = false;
     *well = NULL;
-    RK_TRY(reserve_liveness(world));
+    RK_TRY(allocate_liveness_memory(world));
     if (all_to_all->late_since == 0) all_to_all->late_since = all_to_all->asked_last = now;
     /* A rank that says farewell waits for all, and ranks that have said it may have ended: none would
      * answer. */
@@ -152,7 +152,7 @@ rk_status rk_mpi_find_lost(rk_all_to_all *all_to_all, const bool **well) {
     if (found) return RK_OK;
     bool *awaited = world->liveness.reached; /* all wait, for each other: those that this rank waits for */
     memset(awaited, false, (size_t)world->all->size);
-    add_awaited(all_to_all, awaited);
+    add_awaited_ranks(all_to_all, awaited);
     for (int32_t r = 0; r < world->all->size; r++) world->liveness.well[r] = !awaited[r];
     return RK_OK;
 }

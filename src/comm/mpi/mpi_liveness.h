@@ -10,10 +10,10 @@
 #include "comm/mpi/mpi_world.h"
 
 /* A question or an answer: an arrival of that channel. */
-rk_status rk_mpi_liveness_handle(rk_mpi_world *world, rk_mpi_arrival *arrival);
+rk_status rk_mpi_liveness_handle_message(rk_mpi_world *world, rk_mpi_arrival *arrival);
 /* well [ranks of the world], the world's own: those that `all_to_all` does not wait for in vain. NULL: not
  * known yet. */
-rk_status rk_mpi_find_lost(rk_all_to_all *all_to_all, const bool **well);
+rk_status rk_mpi_find_lost_ranks(rk_all_to_all *all_to_all, const bool **well);
 void rk_mpi_liveness_release(rk_mpi_liveness *liveness);
 
 #endif

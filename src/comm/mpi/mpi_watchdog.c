@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/thread/clock.h"
 
-static void *watch_clock(void *context) {
+static void *run_watchdog(void *context) {
     rk_mpi_watchdog *watchdog = context;
     struct timespec until = rk_clock_deadline(CLOCK_MONOTONIC, (double)((time_t)watchdog->timeout_s + 1));
     pthread_mutex_lock(&watchdog->mutex);
@@ -25,8 +25,8 @@ static void *watch_clock(void *context) {
 void rk_mpi_watchdog_begin(rk_mpi_watchdog *watchdog, double timeout_s, const char *what) {
     *watchdog = (rk_mpi_watchdog){.timeout_s = timeout_s, .what = what};
     pthread_mutex_init(&watchdog->mutex, NULL);
-    rk_cond_init(&watchdog->changed); /* no jump of the time of day is a lost rank */
-    watchdog->is_watched = pthread_create(&watchdog->thread, NULL, watch_clock, watchdog) == 0;
+    rk_cond_init_monotonic(&watchdog->changed); /* no jump of the time of day is a lost rank */
+    watchdog->is_watched = pthread_create(&watchdog->thread, NULL, run_watchdog, watchdog) == 0;
 }
 
 void rk_mpi_watchdog_end(rk_mpi_watchdog *watchdog) {

@@ -65,7 +65,7 @@ static rk_status join_nccl(rk_device_comm *dc) {
     offer mine = make_nccl_offer(dc);
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *offers = NULL;
     RK_TRY(rk_comm_all_gather(dc->comm, RK_CHANNEL_ROWS, &mine, sizeof mine, &offers));
-    const rk_message *received = rk_all_to_all_received(offers);
+    const rk_message *received = rk_all_to_all_received_messages(offers);
     rk_status status = RK_OK;
     for (int32_t r = 0; r < dc->comm->size && status == RK_OK; r++) {
         offer theirs = {0};
@@ -121,7 +121,7 @@ static rk_status record_failure(rk_device_comm *dc, rk_status status) {
 }
 
 /* Nothing of an earlier call is under way. */
-static rk_status reserve_pinned(rk_device_comm *dc, pinned *memory, size_t n_bytes) {
+static rk_status reserve_pinned_memory(rk_device_comm *dc, pinned *memory, size_t n_bytes) {
     if (n_bytes <= memory->n_bytes) return RK_OK;
     rk_device_free_host(dc->device, memory->data);
     *memory = (pinned){0};
@@ -176,13 +176,13 @@ static rk_status all_to_all_by_host(rk_device_comm *dc, rk_stream *stream, const
                                     size_t n_send, const rk_device_message *receive, size_t n_receive) {
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_stream_sync(stream)); /* the last call's copies too */
-    RK_TRY(reserve_pinned(dc, &dc->outgoing, total_message_bytes(send, n_send)));
-    RK_TRY(reserve_pinned(dc, &dc->incoming, total_message_bytes(receive, n_receive)));
+    RK_TRY(reserve_pinned_memory(dc, &dc->outgoing, total_message_bytes(send, n_send)));
+    RK_TRY(reserve_pinned_memory(dc, &dc->incoming, total_message_bytes(receive, n_receive)));
     download_messages(dc, stream, send, n_send);
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(rk_all_to_all_begin(dc->comm, RK_CHANNEL_ROWS, dc->messages, NULL, NULL, &all_to_all));
     RK_TRY(rk_all_to_all_wait(all_to_all));
-    return upload_messages(dc, stream, receive, n_receive, rk_all_to_all_received(all_to_all));
+    return upload_messages(dc, stream, receive, n_receive, rk_all_to_all_received_messages(all_to_all));
 }
 
 /* This rank's own: the first of the one list is the first of the other. */
@@ -213,7 +213,7 @@ rk_status rk_device_comm_all_to_all(rk_device_comm *dc, rk_stream *stream, const
 static rk_status all_reduce_by_host(rk_device_comm *dc, rk_stream *stream, float *values, size_t n) {
     size_t n_bytes = n * sizeof *values;
     RK_TRY(rk_stream_sync(stream));
-    RK_TRY(reserve_pinned(dc, &dc->outgoing, n_bytes));
+    RK_TRY(reserve_pinned_memory(dc, &dc->outgoing, n_bytes));
     rk_stream_download(stream, dc->outgoing.data, values, n_bytes);
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(rk_comm_all_reduce_f32(dc->comm, (float *)(void *)dc->outgoing.data, n));
@@ -235,8 +235,8 @@ static rk_status all_gather_by_host(rk_device_comm *dc, rk_stream *stream, const
                                     char *all) {
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_stream_sync(stream));
-    RK_TRY(reserve_pinned(dc, &dc->outgoing, n_bytes));
-    RK_TRY(reserve_pinned(dc, &dc->incoming, (size_t)dc->comm->size * n_bytes));
+    RK_TRY(reserve_pinned_memory(dc, &dc->outgoing, n_bytes));
+    RK_TRY(reserve_pinned_memory(dc, &dc->incoming, (size_t)dc->comm->size * n_bytes));
     rk_stream_download(stream, dc->outgoing.data, mine, n_bytes);
     RK_TRY(rk_stream_sync(stream));
     RK_TRY(rk_comm_all_gather(dc->comm, RK_CHANNEL_ROWS, dc->outgoing.data, n_bytes, &all_to_all));

@@ -35,8 +35,8 @@ __global__ static void attention_pool_kernel(int64_t n, int64_t rows, int64_t co
 void rk_cuda_attention_pool(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, bool softmax,
                             const float *w, const float *k, const float *lengths, int64_t lengths_stride,
                             float *y, float *used) {
-    RK_LAUNCH(attention_pool_kernel, rk_warp_blocks(n), RK_THREADS, 0, stream, n, rows, cols, softmax, w, k,
-              lengths, lengths_stride, y, used);
+    RK_LAUNCH(attention_pool_kernel, rk_grid_blocks_of_warps(n), RK_THREADS, 0, stream, n, rows, cols,
+              softmax, w, k, lengths, lengths_stride, y, used);
 }
 
 /* dw's first gradient writes zeros beyond the length, and so does dk's. */
@@ -77,6 +77,6 @@ void rk_cuda_attention_pool_backward(rk_stream *stream, int64_t n, int64_t rows,
                                      const float *used, const float *k, const float *lengths,
                                      int64_t lengths_stride, const float *dy, float *dused, float *dw,
                                      bool overwrite_w, float *dk, bool overwrite_k) {
-    RK_LAUNCH(attention_pool_backward_kernel, rk_warp_blocks(n), RK_THREADS, 0, stream, n, rows, cols,
-              softmax, used, k, lengths, lengths_stride, dy, dused, dw, overwrite_w, dk, overwrite_k);
+    RK_LAUNCH(attention_pool_backward_kernel, rk_grid_blocks_of_warps(n), RK_THREADS, 0, stream, n, rows,
+              cols, softmax, used, k, lengths, lengths_stride, dy, dused, dw, overwrite_w, dk, overwrite_k);
 }

@@ -29,7 +29,7 @@ __global__ static void use_running_statistics_kernel(int64_t cols, rk_cuda_batch
 }
 
 /* mean and scale as the running ones have them, for prediction */
-void rk_cuda_batch_norm_running(rk_stream *stream, int64_t cols, const rk_cuda_batch_norm *norm) {
+void rk_cuda_batch_norm_use_running(rk_stream *stream, int64_t cols, const rk_cuda_batch_norm *norm) {
     RK_LAUNCH(use_running_statistics_kernel, rk_grid_blocks(cols, RK_THREADS), RK_THREADS, 0, stream, cols,
               *norm);
 }

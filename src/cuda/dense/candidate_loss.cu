@@ -91,7 +91,7 @@ __device__ static inline outcome contrastive_loss_row(const rk_cuda_candidates_a
     return {weight * (1 - (double)a.own_scores[i] + a_candidate * rk_block_sum_f64(above, sums)), -weight};
 }
 
-__global__ static void candidate_rows_kernel(rk_cuda_candidates_args a) {
+__global__ static void candidate_losses_kernel(rk_cuda_candidates_args a) {
     RK_SHARED(double, sums, RK_WARPS);
     int64_t i = blockIdx.x;
     float *scores = a.scores + i * a.n_candidates;
@@ -106,9 +106,9 @@ __global__ static void candidate_rows_kernel(rk_cuda_candidates_args a) {
     a.own_gradient[i] = (float)o.own_gradient;
 }
 
-/* rk_candidate_row of each sample */
-void rk_cuda_candidate_rows(rk_stream *stream, const rk_cuda_candidates_args *args) {
-    RK_LAUNCH(candidate_rows_kernel, (uint32_t)args->n, RK_THREADS, 0, stream, *args);
+/* rk_sample_candidate_loss of each sample */
+void rk_cuda_candidate_losses(rk_stream *stream, const rk_cuda_candidates_args *args) {
+    RK_LAUNCH(candidate_losses_kernel, (uint32_t)args->n, RK_THREADS, 0, stream, *args);
 }
 
 __global__ static void sum_losses_kernel(int64_t n, const double *losses, double *to, uint32_t *stop,

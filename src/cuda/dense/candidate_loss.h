@@ -1,10 +1,10 @@
 /* Losses of retrieval over rows of scores, on the device: what nn/candidate_loss.h and
- * kernels/candidate_row.h have, a sample a block. */
+ * kernels/sample_candidate_loss.h have, a sample a block. */
 #ifndef RK_CUDA_DENSE_CANDIDATE_LOSS_H
 #define RK_CUDA_DENSE_CANDIDATE_LOSS_H
 
 #include "cuda/launch.h"
-#include "kernels/candidate_row.h"
+#include "kernels/sample_candidate_loss.h"
 
 typedef struct rk_cuda_candidates_args {
     rk_candidate_loss_kind kind;
@@ -26,7 +26,7 @@ typedef struct rk_cuda_candidates_args {
 
 // clang-format off
 #define RK_CUDA_CANDIDATES_LIST(X)                                                                          \
-    X(rk_cuda_candidate_rows, (rk_stream *stream, const rk_cuda_candidates_args *args))                     \
+    X(rk_cuda_candidate_losses, (rk_stream *stream, const rk_cuda_candidates_args *args))                   \
     X(rk_cuda_sum_losses,                                                                                   \
       (rk_stream *stream, int64_t n, const double *losses, double *sum, uint32_t *stop, uint32_t stop_bit))
 // clang-format on

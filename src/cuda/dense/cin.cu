@@ -43,6 +43,6 @@ __global__ static void cin_products_backward_kernel(int64_t n, int64_t fields, i
 void rk_cuda_cin_products_backward(rk_stream *stream, int64_t n, int64_t fields, int64_t maps,
                                    const float *x0, const float *x, const float *dproducts, float *dx0,
                                    bool overwrite0, float *dx, bool overwrite1) {
-    RK_LAUNCH(cin_products_backward_kernel, rk_warp_blocks(n), RK_THREADS, 0, stream, n, fields, maps, x0, x,
-              dproducts, dx0, overwrite0, dx, overwrite1);
+    RK_LAUNCH(cin_products_backward_kernel, rk_grid_blocks_of_warps(n), RK_THREADS, 0, stream, n, fields,
+              maps, x0, x, dproducts, dx0, overwrite0, dx, overwrite1);
 }

@@ -13,7 +13,7 @@ enum { COLUMNS = RK_WARP, LINES = RK_WARPS, AHEAD = 4 };
 
 /* What x, the value of row r and column c, adds to its column's sum. */
 template <int KIND>
-__device__ static inline float term_at(const rk_cuda_sum_args &a, float x, int64_t r, int64_t c) {
+__device__ static inline float compute_term(const rk_cuda_sum_args &a, float x, int64_t r, int64_t c) {
     int64_t i = r * a.cols + c;
     if (KIND == RK_CUDA_SCALED) return x * a.y[r * (a.cols / a.span) + c / a.span];
     if (KIND == RK_CUDA_RELU_SUM) return a.y[i] > 0 ? x : 0;
@@ -27,7 +27,8 @@ __device__ static inline float term_at(const rk_cuda_sum_args &a, float x, int64
 }
 
 template <int KIND>
-__device__ static inline void store_term(const rk_cuda_sum_args &a, float value, int64_t r, int64_t c) {
+__device__ static inline void store_masked_or_rounded_term(const rk_cuda_sum_args &a, float value, int64_t r,
+                                                           int64_t c) {
     if (KIND == RK_CUDA_RELU_SUM && a.masked) a.masked[r * a.cols + c] = value;
     if ((KIND == RK_CUDA_RELU_SUM || KIND == RK_CUDA_PLAIN) && a.rounded)
         a.rounded[r * rk_cuda_rounded_ld(a.cols) + c] = rk_bf16_from_f32(value);
@@ -42,11 +43,11 @@ __device__ static inline void add_rows_of_column(const rk_cuda_sum_args &a, int6
 #pragma unroll
     for (int k = 0; k < N; k++) {
         x[k] = a.x[(r + k * LINES) * a.cols + c];
-        terms[k] = term_at<KIND>(a, x[k], r + k * LINES, c);
+        terms[k] = compute_term<KIND>(a, x[k], r + k * LINES, c);
     }
 #pragma unroll
     for (int k = 0; k < N; k++) {
-        store_term<KIND>(a, terms[k], r + k * LINES, c);
+        store_masked_or_rounded_term<KIND>(a, terms[k], r + k * LINES, c);
         *sum += terms[k];
         *plain += x[k];
     }
@@ -54,7 +55,7 @@ __device__ static inline void add_rows_of_column(const rk_cuda_sum_args &a, int6
 
 /* Thread (lane, line) adds rows line, line + 8, ...; then the lines are added in order. */
 template <int KIND>
-__global__ static void sum_pieces_kernel(rk_cuda_sum_args a, int64_t piece, int64_t n_pieces) {
+__global__ static void sum_rows_of_pieces_kernel(rk_cuda_sum_args a, int64_t piece, int64_t n_pieces) {
     RK_SHARED(float, sums, LINES *COLUMNS);
     RK_SHARED(float, plains, LINES *COLUMNS);
     int lane = rk_lane_number(), line = (int)threadIdx.x / RK_WARP;
@@ -79,8 +80,8 @@ __global__ static void sum_pieces_kernel(rk_cuda_sum_args a, int64_t piece, int6
     if (a.out_plain) a.partials[(n_pieces + blockIdx.y) * a.cols + c] = plain;
 }
 
-__global__ static void add_pieces_kernel(int64_t cols, int64_t n_pieces, const float *partials,
-                                         double divisor, float *out, float *out_plain) {
+__global__ static void add_sums_of_pieces_kernel(int64_t cols, int64_t n_pieces, const float *partials,
+                                                 double divisor, float *out, float *out_plain) {
     RK_SHARED(double, sums, LINES *COLUMNS);
     int lane = rk_lane_number(), line = (int)threadIdx.x / RK_WARP;
     int64_t c = (int64_t)blockIdx.x * COLUMNS + lane, first = blockIdx.y * n_pieces;
@@ -97,36 +98,36 @@ __global__ static void add_pieces_kernel(int64_t cols, int64_t n_pieces, const f
 
 /* See rk_cuda_sum_args. */
 void rk_cuda_column_sums(rk_stream *stream, const rk_cuda_sum_args *args) {
-    int64_t piece = rk_cuda_sum_piece(args->rows), n_pieces = rk_cuda_sum_pieces(args->rows);
+    int64_t piece = rk_cuda_sum_rows_per_piece(args->rows), n_pieces = rk_cuda_sum_piece_count(args->rows);
     dim3 blocks(rk_grid_blocks(args->cols, COLUMNS), (uint32_t)n_pieces);
     switch (args->kind) {
         case RK_CUDA_PLAIN:
-            RK_LAUNCH((sum_pieces_kernel<RK_CUDA_PLAIN>), blocks, RK_THREADS, 0, stream, *args, piece,
+            RK_LAUNCH((sum_rows_of_pieces_kernel<RK_CUDA_PLAIN>), blocks, RK_THREADS, 0, stream, *args, piece,
                       n_pieces);
             break;
         case RK_CUDA_SCALED:
-            RK_LAUNCH((sum_pieces_kernel<RK_CUDA_SCALED>), blocks, RK_THREADS, 0, stream, *args, piece,
-                      n_pieces);
+            RK_LAUNCH((sum_rows_of_pieces_kernel<RK_CUDA_SCALED>), blocks, RK_THREADS, 0, stream, *args,
+                      piece, n_pieces);
             break;
         case RK_CUDA_RELU_SUM:
-            RK_LAUNCH((sum_pieces_kernel<RK_CUDA_RELU_SUM>), blocks, RK_THREADS, 0, stream, *args, piece,
-                      n_pieces);
+            RK_LAUNCH((sum_rows_of_pieces_kernel<RK_CUDA_RELU_SUM>), blocks, RK_THREADS, 0, stream, *args,
+                      piece, n_pieces);
             break;
         case RK_CUDA_SQUARES:
-            RK_LAUNCH((sum_pieces_kernel<RK_CUDA_SQUARES>), blocks, RK_THREADS, 0, stream, *args, piece,
-                      n_pieces);
+            RK_LAUNCH((sum_rows_of_pieces_kernel<RK_CUDA_SQUARES>), blocks, RK_THREADS, 0, stream, *args,
+                      piece, n_pieces);
             break;
         case RK_CUDA_BY_COLUMN:
-            RK_LAUNCH((sum_pieces_kernel<RK_CUDA_BY_COLUMN>), blocks, RK_THREADS, 0, stream, *args, piece,
-                      n_pieces);
+            RK_LAUNCH((sum_rows_of_pieces_kernel<RK_CUDA_BY_COLUMN>), blocks, RK_THREADS, 0, stream, *args,
+                      piece, n_pieces);
             break;
         case RK_CUDA_BY_ROW:
-            RK_LAUNCH((sum_pieces_kernel<RK_CUDA_BY_ROW>), blocks, RK_THREADS, 0, stream, *args, piece,
-                      n_pieces);
+            RK_LAUNCH((sum_rows_of_pieces_kernel<RK_CUDA_BY_ROW>), blocks, RK_THREADS, 0, stream, *args,
+                      piece, n_pieces);
             break;
     }
     if (!args->out && !args->out_plain) return;
     dim3 columns(rk_grid_blocks(args->cols, COLUMNS), args->out_plain ? 2 : 1);
-    RK_LAUNCH(add_pieces_kernel, columns, RK_THREADS, 0, stream, args->cols, n_pieces, args->partials,
+    RK_LAUNCH(add_sums_of_pieces_kernel, columns, RK_THREADS, 0, stream, args->cols, n_pieces, args->partials,
               args->divisor != 0 ? args->divisor : 1, args->out, args->out_plain);
 }

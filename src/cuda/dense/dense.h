@@ -45,20 +45,20 @@ typedef struct rk_cuda_sum_args {
     double divisor;    /* 0: 1 */
     float *out;        /* or NULL */
     float *out_plain;
-    float *partials; /* rk_cuda_sum_floats(rows, cols) */
+    float *partials; /* rk_cuda_sum_scratch_floats(rows, cols) */
 } rk_cuda_sum_args;
 
 /* Rows are summed in pieces, whose sums are added in order. */
 enum { RK_CUDA_SUM_ROWS = 64, RK_CUDA_SUM_PIECES = 256 };
-static inline int64_t rk_cuda_sum_piece(int64_t rows) {
+static inline int64_t rk_cuda_sum_rows_per_piece(int64_t rows) {
     int64_t piece = (rows + RK_CUDA_SUM_PIECES - 1) / RK_CUDA_SUM_PIECES;
     return piece < RK_CUDA_SUM_ROWS ? (int64_t)RK_CUDA_SUM_ROWS : piece;
 }
-static inline int64_t rk_cuda_sum_pieces(int64_t rows) {
-    return (rows + rk_cuda_sum_piece(rows) - 1) / rk_cuda_sum_piece(rows);
+static inline int64_t rk_cuda_sum_piece_count(int64_t rows) {
+    return (rows + rk_cuda_sum_rows_per_piece(rows) - 1) / rk_cuda_sum_rows_per_piece(rows);
 }
 /* Enough for fewer rows too. */
-static inline int64_t rk_cuda_sum_floats(int64_t rows, int64_t cols) {
+static inline int64_t rk_cuda_sum_scratch_floats(int64_t rows, int64_t cols) {
     int64_t pieces = (rows + RK_CUDA_SUM_ROWS - 1) / RK_CUDA_SUM_ROWS;
     return 2 * (pieces < RK_CUDA_SUM_PIECES ? pieces : (int64_t)RK_CUDA_SUM_PIECES) * cols;
 }
@@ -99,13 +99,14 @@ typedef struct rk_cuda_dropout_args {
     X(rk_cuda_product_logit_backward,                                                                   \
       (rk_stream *stream, int64_t n, const float *a, const float *b, const float *dz, float *da,        \
        bool overwrite_a, float *db, bool overwrite_b))                                                  \
-    X(rk_cuda_bias,                                                                                     \
+    X(rk_cuda_add_bias,                                                                                 \
       (rk_stream *stream, int64_t rows, int64_t cols, const float *x, const float *b, float *y))        \
-    X(rk_cuda_gate, (rk_stream *stream, int64_t rows, int64_t cols, const float *x, const float *g,     \
-                     bool shared, float *y, bool overwrite))                                            \
+    X(rk_cuda_apply_gate,                                                                               \
+      (rk_stream *stream, int64_t rows, int64_t cols, const float *x, const float *g,                   \
+       bool shared, float *y, bool overwrite))                                                          \
     X(rk_cuda_gate_backward, (rk_stream *stream, int64_t n, const float *x, const float *g,             \
                               const float *dy, float *dg, bool overwrite))                              \
-    X(rk_cuda_gate_slopes, (rk_stream *stream, int64_t n, const float *g, float *dg))                   \
+    X(rk_cuda_multiply_gate_derivatives, (rk_stream *stream, int64_t n, const float *g, float *dg))     \
     X(rk_cuda_dropout,                                                                                  \
       (rk_stream *stream, const rk_cuda_dropout_args *args, const float *from, float *to, bool overwrite))
 
@@ -149,7 +150,7 @@ typedef struct rk_cuda_dropout_args {
        const float *gamma, const float *saved, const float *dy, float *dx, bool overwrite))                  \
     X(rk_cuda_batch_norm_statistics,                                                                         \
       (rk_stream *stream, int64_t n, int64_t cols, const rk_cuda_batch_norm *norm))                          \
-    X(rk_cuda_batch_norm_running, (rk_stream *stream, int64_t cols, const rk_cuda_batch_norm *norm))         \
+    X(rk_cuda_batch_norm_use_running, (rk_stream *stream, int64_t cols, const rk_cuda_batch_norm *norm))     \
     X(rk_cuda_batch_norm_forward,                                                                            \
       (rk_stream *stream, int64_t n, int64_t cols, const float *mean, const float *scale,                    \
        const float *gamma, const float *beta, const float *x, float *y))                                     \
@@ -177,8 +178,9 @@ typedef struct rk_cuda_dropout_args {
     X(rk_cuda_cin_products_backward,                                                                      \
       (rk_stream *stream, int64_t n, int64_t fields, int64_t maps, const float *x0, const float *x,       \
        const float *dproducts, float *dx0, bool overwrite0, float *dx, bool overwrite1))                  \
-    X(rk_cuda_mask, (rk_stream *stream, int64_t n, int64_t rows, int64_t count, const float *lengths,     \
-                     int64_t stride, float *y))                                                           \
+    X(rk_cuda_length_mask,                                                                                \
+      (rk_stream *stream, int64_t n, int64_t rows, int64_t count, const float *lengths,                   \
+       int64_t stride, float *y))                                                                         \
     X(rk_cuda_masked_softmax,                                                                             \
       (rk_stream *stream, int64_t n, int64_t heads, int64_t rows, const float *there, float *a))          \
     X(rk_cuda_attention_pool,                                                                             \

@@ -18,10 +18,10 @@ static inline uint32_t rk_grid_blocks_up_to(int64_t n, uint32_t most) {
     return blocks < most ? blocks : most;
 }
 /* Blocks where each thread has four values, or each warp one row. */
-static inline uint32_t rk_quad_blocks(int64_t n) {
+static inline uint32_t rk_grid_blocks_of_quads(int64_t n) {
     return rk_grid_blocks(n, 4 * RK_THREADS);
 }
-static inline uint32_t rk_warp_blocks(int64_t n) {
+static inline uint32_t rk_grid_blocks_of_warps(int64_t n) {
     return rk_grid_blocks(n, RK_WARPS);
 }
 

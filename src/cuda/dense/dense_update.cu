@@ -26,7 +26,7 @@ __global__ static void add_l2_and_sum_squares_kernel(rk_cuda_dense a) {
 }
 
 /* One block: the norm, and the first piece that is not finite. */
-__global__ static void finish_norm_kernel(rk_cuda_dense a, uint32_t *stop) {
+__global__ static void finish_gradient_norm_kernel(rk_cuda_dense a, uint32_t *stop) {
     RK_SHARED(double, sums, RK_WARPS);
     RK_SHARED(uint32_t, bad, 1);
     double sum = 0;
@@ -46,11 +46,11 @@ __global__ static void finish_norm_kernel(rk_cuda_dense a, uint32_t *stop) {
 /* Adds l2, computes the gradients' norm; *stop |= RK_CUDA_STOP_DENSE where one is not finite */
 void rk_cuda_dense_gradient_norm(rk_stream *stream, const rk_cuda_dense *dense, uint32_t *stop) {
     RK_LAUNCH(add_l2_and_sum_squares_kernel, (uint32_t)dense->n_pieces, RK_THREADS, 0, stream, *dense);
-    RK_LAUNCH(finish_norm_kernel, 1, RK_THREADS, 0, stream, *dense, stop);
+    RK_LAUNCH(finish_gradient_norm_kernel, 1, RK_THREADS, 0, stream, *dense, stop);
 }
 
 /* The step's numbers as a piece has them. */
-__device__ static inline rk_update update_of_piece(const rk_cuda_dense &a, rk_cuda_dense_piece piece) {
+__device__ static inline rk_update update_args_of_piece(const rk_cuda_dense &a, rk_cuda_dense_piece piece) {
     rk_update u = *a.update;
     u.kind = a.kind;
     if (piece.is_bias) u.decay = u.weight_decay = 0;
@@ -58,8 +58,8 @@ __device__ static inline rk_update update_of_piece(const rk_cuda_dense &a, rk_cu
 }
 
 /* Value i before the rule; the gradient as the rule sees it is left in memory. */
-__device__ static inline float prepare_value(const rk_cuda_dense &a, const rk_update *u, float gradient_scale,
-                                             int64_t i) {
+__device__ static inline float clip_and_decay_gradient(const rk_cuda_dense &a, const rk_update *u,
+                                                       float gradient_scale, int64_t i) {
     float g = a.gradients[i];
     if (gradient_scale != 1.0f) g *= gradient_scale;
     clip_gradient_and_decay(u, &a.values[i], &g, 1);
@@ -69,7 +69,7 @@ __device__ static inline float prepare_value(const rk_cuda_dense &a, const rk_up
 __global__ static void update_values_kernel(rk_cuda_dense a, const uint32_t *stop) {
     if (*stop) return;
     rk_cuda_dense_piece piece = a.pieces[blockIdx.x];
-    rk_update u = update_of_piece(a, piece);
+    rk_update u = update_args_of_piece(a, piece);
     float scale = a.state->gradient_scale, none = 0;
     for (int64_t i = piece.first + threadIdx.x; i < piece.first + piece.count; i += RK_THREADS) {
         float w = a.values[i], slot0 = a.slots[0] ? a.slots[0][i] : none,
@@ -87,22 +87,23 @@ __global__ static void update_rows_kernel(rk_cuda_dense a, const uint32_t *stop)
     RK_SHARED(double, sums, RK_WARPS);
     if (*stop) return;
     rk_cuda_dense_piece piece = a.pieces[blockIdx.x];
-    rk_update u = update_of_piece(a, piece);
+    rk_update u = update_args_of_piece(a, piece);
     float scale = a.state->gradient_scale,
           *slot = &a.slots[u.kind == RK_OPTIMIZER_ROWWISE_ADAM ? 1 : 0][piece.row], before = *slot;
     double sum = 0;
     for (int64_t i = piece.first + threadIdx.x; i < piece.first + piece.count; i += RK_THREADS) {
-        float g = prepare_value(a, &u, scale, i);
+        float g = clip_and_decay_gradient(a, &u, scale, i);
         sum += (double)g * (double)g;
     }
     float square = (float)rk_block_sum_f64(sum, sums) / (float)piece.count;
-    float after = u.kind == RK_OPTIMIZER_ROWWISE_ADAM ? rowwise_adam_v(&u, before, square) : before + square;
+    float after =
+        u.kind == RK_OPTIMIZER_ROWWISE_ADAM ? rowwise_adam_next_v(&u, before, square) : before + square;
     if (threadIdx.x == 0) *slot = after; /* all have read it before the sum */
     for (int64_t i = piece.first + threadIdx.x; i < piece.first + piece.count; i += RK_THREADS) {
         if (u.kind == RK_OPTIMIZER_ROWWISE_ADAM)
-            rowwise_adam_values(&u, &a.values[i], &a.slots[0][i], after, &a.gradients[i], 1);
+            rowwise_adam_update_values(&u, &a.values[i], &a.slots[0][i], after, &a.gradients[i], 1);
         else
-            rowwise_adagrad_values(&u, &a.values[i], after, &a.gradients[i], 1);
+            rowwise_adagrad_update_values(&u, &a.values[i], after, &a.gradients[i], 1);
         clip_weights(&u, &a.values[i], 1);
     }
 }
@@ -112,13 +113,13 @@ __global__ static void sum_tensor_squares_kernel(rk_cuda_dense a, const uint32_t
     RK_SHARED(double, sums, RK_WARPS);
     if (*stop) return;
     rk_cuda_dense_piece piece = a.pieces[blockIdx.x];
-    rk_update u = update_of_piece(a, piece);
+    rk_update u = update_args_of_piece(a, piece);
     float scale = a.state->gradient_scale;
     double steps = 0, squares = 0;
     for (int64_t i = piece.first + threadIdx.x; i < piece.first + piece.count; i += RK_THREADS) {
-        float g = prepare_value(a, &u, scale, i), w = a.values[i];
+        float g = clip_and_decay_gradient(a, &u, scale, i), w = a.values[i];
         steps += u.kind == RK_OPTIMIZER_LAMB
-                     ? (double)lamb_moments(&u, &w, &a.slots[0][i], &a.slots[1][i], &g, 1)
+                     ? (double)lamb_update_moments(&u, &w, &a.slots[0][i], &a.slots[1][i], &g, 1)
                      : (double)g * (double)g;
         squares += (double)w * (double)w;
     }
@@ -129,8 +130,8 @@ __global__ static void sum_tensor_squares_kernel(rk_cuda_dense a, const uint32_t
     a.squares[a.n_pieces + blockIdx.x] = squares;
 }
 
-__device__ static inline float sum_tensor_partials(const double *squares, rk_cuda_dense_piece piece,
-                                                   double *sums) {
+__device__ static inline float sum_partials_of_tensor(const double *squares, rk_cuda_dense_piece piece,
+                                                      double *sums) {
     double sum = 0;
     for (int32_t p = (int32_t)threadIdx.x; p < piece.tensor_count; p += RK_THREADS)
         sum += squares[piece.tensor_first + p];
@@ -141,14 +142,14 @@ __global__ static void update_tensors_kernel(rk_cuda_dense a, const uint32_t *st
     RK_SHARED(double, sums, RK_WARPS);
     if (*stop) return;
     rk_cuda_dense_piece piece = a.pieces[blockIdx.x];
-    rk_update u = update_of_piece(a, piece);
-    float steps = sum_tensor_partials(a.squares, piece, sums),
-          squares = sum_tensor_partials(a.squares + a.n_pieces, piece, sums);
+    rk_update u = update_args_of_piece(a, piece);
+    float steps = sum_partials_of_tensor(a.squares, piece, sums),
+          squares = sum_partials_of_tensor(a.squares + a.n_pieces, piece, sums);
     for (int64_t i = piece.first + threadIdx.x; i < piece.first + piece.count; i += RK_THREADS) {
         if (u.kind == RK_OPTIMIZER_LAMB)
-            lamb_values(&u, squares, steps, &a.values[i], &a.slots[0][i], &a.slots[1][i], 1);
+            lamb_update_values(&u, squares, steps, &a.values[i], &a.slots[0][i], &a.slots[1][i], 1);
         else
-            lars_values(&u, squares, steps, &a.values[i], &a.slots[0][i], &a.gradients[i], 1);
+            lars_update_values(&u, squares, steps, &a.values[i], &a.slots[0][i], &a.gradients[i], 1);
         clip_weights(&u, &a.values[i], 1);
     }
 }

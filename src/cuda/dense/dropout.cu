@@ -41,5 +41,6 @@ void rk_cuda_dropout(rk_stream *stream, const rk_cuda_dropout_args *args, const 
                   from, to, overwrite);
         return;
     }
-    RK_LAUNCH(dropout_kernel, rk_quad_blocks(args->n), RK_THREADS, 0, stream, *args, from, to, overwrite);
+    RK_LAUNCH(dropout_kernel, rk_grid_blocks_of_quads(args->n), RK_THREADS, 0, stream, *args, from, to,
+              overwrite);
 }

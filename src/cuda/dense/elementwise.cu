@@ -2,7 +2,7 @@
 #include "cuda/platform.h"
 
 extern "C" {
-#include "kernels/inline/scalar_rules.h"
+#include "kernels/inline/scalar_functions.h"
 }
 
 #include "cuda/dense/dense_kernel_helpers.h"
@@ -14,14 +14,14 @@ __device__ static inline float unary_value(rk_cuda_unary_kind kind, float x) {
         case RK_CUDA_GELU:
             return x * (float)rk_normal_cdf((double)x);
         case RK_CUDA_SIGMOID:
-            return (float)rk_sigmoid_of((double)x);
+            return (float)rk_sigmoid((double)x);
         case RK_CUDA_TANH:
             return (float)tanh((double)x);
     }
     return 0;
 }
 
-__device__ static inline float unary_slope(rk_cuda_unary_kind kind, float x, float y) {
+__device__ static inline float unary_derivative(rk_cuda_unary_kind kind, float x, float y) {
     switch (kind) {
         case RK_CUDA_RELU:
             return x > 0 ? 1.0f : 0.0f;
@@ -46,7 +46,7 @@ __global__ static void unary_kernel(rk_cuda_unary_kind kind, int64_t n, const fl
 
 /* y[i] = f(x[i]) */
 void rk_cuda_unary(rk_stream *stream, rk_cuda_unary_kind kind, int64_t n, const float *x, float *y) {
-    RK_LAUNCH(unary_kernel, rk_quad_blocks(n), RK_THREADS, 0, stream, kind, n, x, y);
+    RK_LAUNCH(unary_kernel, rk_grid_blocks_of_quads(n), RK_THREADS, 0, stream, kind, n, x, y);
 }
 
 __global__ static void unary_backward_kernel(rk_cuda_unary_kind kind, int64_t n, const float *x,
@@ -54,16 +54,17 @@ __global__ static void unary_backward_kernel(rk_cuda_unary_kind kind, int64_t n,
     int64_t i = 4 * rk_thread_number();
     if (i >= n) return;
     float4 a = rk_load4(x, i, n), b = rk_load4(y, i, n), d = rk_load4(dy, i, n);
-    rk_store_gradient4(dx, i, n,
-                       make_float4(d.x * unary_slope(kind, a.x, b.x), d.y * unary_slope(kind, a.y, b.y),
-                                   d.z * unary_slope(kind, a.z, b.z), d.w * unary_slope(kind, a.w, b.w)),
-                       overwrite);
+    rk_store_gradient4(
+        dx, i, n,
+        make_float4(d.x * unary_derivative(kind, a.x, b.x), d.y * unary_derivative(kind, a.y, b.y),
+                    d.z * unary_derivative(kind, a.z, b.z), d.w * unary_derivative(kind, a.w, b.w)),
+        overwrite);
 }
 
 /* dx[i] += dy[i] f'(x[i]) */
 void rk_cuda_unary_backward(rk_stream *stream, rk_cuda_unary_kind kind, int64_t n, const float *x,
                             const float *y, const float *dy, float *dx, bool overwrite) {
-    RK_LAUNCH(unary_backward_kernel, rk_quad_blocks(n), RK_THREADS, 0, stream, kind, n, x, y, dy, dx,
+    RK_LAUNCH(unary_backward_kernel, rk_grid_blocks_of_quads(n), RK_THREADS, 0, stream, kind, n, x, y, dy, dx,
               overwrite);
 }
 
@@ -74,7 +75,7 @@ __global__ static void add_to_kernel(int64_t n, const float *x, float *y, bool o
 
 /* y[i] += x[i] */
 void rk_cuda_add_to(rk_stream *stream, int64_t n, const float *x, float *y, bool overwrite) {
-    RK_LAUNCH(add_to_kernel, rk_quad_blocks(n), RK_THREADS, 0, stream, n, x, y, overwrite);
+    RK_LAUNCH(add_to_kernel, rk_grid_blocks_of_quads(n), RK_THREADS, 0, stream, n, x, y, overwrite);
 }
 
 __global__ static void add_two_kernel(int64_t n, const float *a, const float *b, float *y) {
@@ -86,7 +87,7 @@ __global__ static void add_two_kernel(int64_t n, const float *a, const float *b,
 
 /* y[i] = a[i] + b[i] */
 void rk_cuda_add_two(rk_stream *stream, int64_t n, const float *a, const float *b, float *y) {
-    RK_LAUNCH(add_two_kernel, rk_quad_blocks(n), RK_THREADS, 0, stream, n, a, b, y);
+    RK_LAUNCH(add_two_kernel, rk_grid_blocks_of_quads(n), RK_THREADS, 0, stream, n, a, b, y);
 }
 
 __device__ static inline float4 multiply4(float4 a, float4 b) {
@@ -101,7 +102,7 @@ __global__ static void multiply_kernel(int64_t n, const float *a, const float *b
 /* y[i] += a[i] b[i] */
 void rk_cuda_multiply(rk_stream *stream, int64_t n, const float *a, const float *b, float *y,
                       bool overwrite) {
-    RK_LAUNCH(multiply_kernel, rk_quad_blocks(n), RK_THREADS, 0, stream, n, a, b, y, overwrite);
+    RK_LAUNCH(multiply_kernel, rk_grid_blocks_of_quads(n), RK_THREADS, 0, stream, n, a, b, y, overwrite);
 }
 
 __global__ static void cross_combine_kernel(int64_t n, const float *x0, const float *y, const float *x,
@@ -115,7 +116,7 @@ __global__ static void cross_combine_kernel(int64_t n, const float *x0, const fl
 /* z[i] = x0[i] y[i] + x[i] */
 void rk_cuda_cross_combine(rk_stream *stream, int64_t n, const float *x0, const float *y, const float *x,
                            float *z) {
-    RK_LAUNCH(cross_combine_kernel, rk_quad_blocks(n), RK_THREADS, 0, stream, n, x0, y, x, z);
+    RK_LAUNCH(cross_combine_kernel, rk_grid_blocks_of_quads(n), RK_THREADS, 0, stream, n, x0, y, x, z);
 }
 
 __global__ static void cross_combine_backward_kernel(int64_t n, const float *x0, const float *y,
@@ -133,14 +134,14 @@ __global__ static void cross_combine_backward_kernel(int64_t n, const float *x0,
 void rk_cuda_cross_combine_backward(rk_stream *stream, int64_t n, const float *x0, const float *y,
                                     const float *dz, float *dx0, bool overwrite0, float *dy, bool overwrite1,
                                     float *dx, bool overwrite2) {
-    RK_LAUNCH(cross_combine_backward_kernel, rk_quad_blocks(n), RK_THREADS, 0, stream, n, x0, y, dz, dx0,
-              overwrite0, dy, overwrite1, dx, overwrite2);
+    RK_LAUNCH(cross_combine_backward_kernel, rk_grid_blocks_of_quads(n), RK_THREADS, 0, stream, n, x0, y, dz,
+              dx0, overwrite0, dy, overwrite1, dx, overwrite2);
 }
 
 __global__ static void product_logit_kernel(int64_t n, const float *a, const float *b, float *z) {
     int64_t i = rk_thread_number();
     double parts[3];
-    if (i < n) z[i] = (float)rk_product_terms((double)a[i], (double)b[i], parts);
+    if (i < n) z[i] = (float)rk_product_logit_terms((double)a[i], (double)b[i], parts);
 }
 
 /* z[i]: the logit of the product of two probabilities, by their logits */
@@ -154,7 +155,7 @@ __global__ static void product_logit_backward_kernel(int64_t n, const float *a, 
     int64_t i = rk_thread_number();
     if (i >= n) return;
     double parts[3];
-    rk_product_terms((double)a[i], (double)b[i], parts);
+    rk_product_logit_terms((double)a[i], (double)b[i], parts);
     double sum = parts[0] + parts[1] + parts[2];
     rk_store_gradient(&da[i], (float)((double)dz[i] * (parts[0] + parts[2]) / sum), overwrite_a);
     rk_store_gradient(&db[i], (float)((double)dz[i] * (parts[1] + parts[2]) / sum), overwrite_b);

@@ -25,7 +25,7 @@ __global__ static void fm_kernel(int64_t n, int64_t rows, int64_t cols, const fl
 /* y[s] = sum_c ((sum_r x[s, r, c])^2 - sum_r x[s, r, c]^2) / 2;  sums[s, c] = sum_r x[s, r, c] */
 void rk_cuda_fm(rk_stream *stream, int64_t n, int64_t rows, int64_t cols, const float *x, float *y,
                 float *sums) {
-    RK_LAUNCH(fm_kernel, rk_warp_blocks(n), RK_THREADS, 0, stream, n, rows, cols, x, y, sums);
+    RK_LAUNCH(fm_kernel, rk_grid_blocks_of_warps(n), RK_THREADS, 0, stream, n, rows, cols, x, y, sums);
 }
 
 __global__ static void fm_backward_kernel(int64_t n, int64_t width, int64_t cols, const float *x,
@@ -58,7 +58,8 @@ __global__ static void cross_v1_kernel(int64_t n, int64_t cols, const float *x0,
 /* dots[s] = x[s] . w;  y[s, c] = x0[s, c] dots[s] + b[c] + x[s, c] */
 void rk_cuda_cross_v1(rk_stream *stream, int64_t n, int64_t cols, const float *x0, const float *x,
                       const float *w, const float *b, float *y, float *dots) {
-    RK_LAUNCH(cross_v1_kernel, rk_warp_blocks(n), RK_THREADS, 0, stream, n, cols, x0, x, w, b, y, dots);
+    RK_LAUNCH(cross_v1_kernel, rk_grid_blocks_of_warps(n), RK_THREADS, 0, stream, n, cols, x0, x, w, b, y,
+              dots);
 }
 
 __global__ static void cross_v1_backward_kernel(int64_t n, int64_t cols, const float *w, const float *dots,

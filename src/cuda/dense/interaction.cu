@@ -25,7 +25,7 @@ __host__ __device__ static inline int count_tile_pairs(int rows) {
 }
 
 /* Tile number -> its place in the lower triangle. */
-__device__ static inline void find_tile(int number, int *row, int *col) {
+__device__ static inline void find_tile_in_triangle(int number, int *row, int *col) {
     int i = 0;
     while ((i + 1) * (i + 2) / 2 <= number) i++;
     *row = i * TILE;
@@ -34,8 +34,8 @@ __device__ static inline void find_tile(int number, int *row, int *col) {
 
 /* Columns first .. first+SLAB-1 of n_here samples; what lies outside is zeros. padded: rows of a sample
  * there. Eight threads a row, four columns each. */
-__device__ static inline void load_slab(const float *x, int n_here, int rows, int cols, int padded, int first,
-                                        float *slab) {
+__device__ static inline void load_column_slab(const float *x, int n_here, int rows, int cols, int padded,
+                                               int first, float *slab) {
     int s = 0, r = (int)threadIdx.x / (SLAB / 4), k = (int)threadIdx.x % (SLAB / 4) * 4,
         left = cols - first - k;
     for (;; r += (int)blockDim.x / (SLAB / 4)) {
@@ -61,7 +61,7 @@ __device__ static inline float dot4(float4 a, float4 b, float sum) {
     return fmaf(a.w, b.w, sum);
 }
 
-__device__ static inline void add_tile(const float *a, const float *b, float sums[TILE][TILE]) {
+__device__ static inline void add_tile_products(const float *a, const float *b, float sums[TILE][TILE]) {
     for (int k = 0; k < SLAB; k += 4) {
         float4 left[TILE], right[TILE];
         for (int i = 0; i < TILE; i++) {
@@ -85,12 +85,13 @@ __global__ static void interaction_kernel(int64_t n, int rows, int cols, int sam
         col = 0;
     float sums[TILE][TILE] = {};
     bool here = s < n_here;
-    find_tile((int)threadIdx.x % a_sample, &row, &col);
+    find_tile_in_triangle((int)threadIdx.x % a_sample, &row, &col);
     for (int k = 0; k < cols; k += SLAB) {
         __syncthreads();
-        load_slab(x + first * rows * cols, n_here, rows, cols, padded, k, slab);
+        load_column_slab(x + first * rows * cols, n_here, rows, cols, padded, k, slab);
         __syncthreads();
-        if (here) add_tile(slab + (s * padded + row) * STRIDE, slab + (s * padded + col) * STRIDE, sums);
+        if (here)
+            add_tile_products(slab + (s * padded + row) * STRIDE, slab + (s * padded + col) * STRIDE, sums);
     }
     y += (first + s) * n_pairs;
     for (int i = 0; i < TILE && here; i++)
@@ -122,8 +123,8 @@ static int min_int(int a, int b) {
 void rk_cuda_dot_interaction(rk_stream *stream, int64_t n, int32_t rows, int32_t cols, const float *x,
                              float *y) {
     if (rows > MAX_ROWS) {
-        RK_LAUNCH(interaction_plain_kernel, rk_warp_blocks(n * ((int64_t)rows * (rows - 1) / 2)), RK_THREADS,
-                  0, stream, n, rows, cols, x, y);
+        RK_LAUNCH(interaction_plain_kernel, rk_grid_blocks_of_warps(n * ((int64_t)rows * (rows - 1) / 2)),
+                  RK_THREADS, 0, stream, n, rows, cols, x, y);
         return;
     }
     int a_sample = count_tile_pairs(rows),
@@ -135,7 +136,8 @@ void rk_cuda_dot_interaction(rk_stream *stream, int64_t n, int32_t rows, int32_t
 }
 
 /* The gradients of pairs as a square [rows, padded] with zeros on the diagonal. */
-__device__ static inline void load_square(const float *dy, int n_here, int rows, int padded, float *square) {
+__device__ static inline void load_gradients_as_square(const float *dy, int n_here, int rows, int padded,
+                                                       float *square) {
     int n_pairs = rows * (rows - 1) / 2;
     for (int i = (int)threadIdx.x; i < n_here * padded * padded; i += (int)blockDim.x) {
         int c = i % padded, r = i / padded % padded, s = i / (padded * padded), high = r > c ? r : c,
@@ -149,7 +151,8 @@ __device__ static inline float4 add_scaled(float4 sum, float d, float4 v) {
 }
 
 /* Four columns, of which `left` are there. */
-__device__ static inline void store_columns(float *to, int left, bool aligned, float4 v, bool overwrite) {
+__device__ static inline void store_four_columns(float *to, int left, bool aligned, float4 v,
+                                                 bool overwrite) {
     if (aligned) {
         rk_store_gradient4(to, 0, 4, v, overwrite);
         return;
@@ -170,10 +173,10 @@ __global__ static void interaction_backward_kernel(int64_t n, int rows, int cols
     int64_t first = (int64_t)blockIdx.x * samples;
     int n_here = n - first < samples ? (int)(n - first) : samples, s = (int)threadIdx.x / a_sample;
     int row = (int)threadIdx.x % a_sample / (SLAB / 4) * TILE, quad = (int)threadIdx.x % (SLAB / 4) * 4;
-    load_square(dy + first * n_pairs, n_here, rows, padded, square);
+    load_gradients_as_square(dy + first * n_pairs, n_here, rows, padded, square);
     for (int k = 0; k < cols; k += SLAB) {
         __syncthreads();
-        load_slab(x + first * rows * cols, n_here, rows, cols, padded, k, slab);
+        load_column_slab(x + first * rows * cols, n_here, rows, cols, padded, k, slab);
         __syncthreads();
         if (s >= n_here) continue;
         float4 sums[TILE] = {};
@@ -186,8 +189,8 @@ __global__ static void interaction_backward_kernel(int64_t n, int rows, int cols
             sums[3] = add_scaled(sums[3], d.w, v);
         }
         for (int i = 0; i < TILE && row + i < rows && k + quad < cols; i++)
-            store_columns(&dx[((first + s) * rows + row + i) * cols + k + quad], cols - k - quad,
-                          cols % 4 == 0, sums[i], overwrite_gradient);
+            store_four_columns(&dx[((first + s) * rows + row + i) * cols + k + quad], cols - k - quad,
+                               cols % 4 == 0, sums[i], overwrite_gradient);
     }
 }
 

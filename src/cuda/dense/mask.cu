@@ -3,17 +3,17 @@
 
 #include "cuda/dense/dense_kernel_helpers.h"
 
-__global__ static void mask_kernel(int64_t n, int64_t rows, int64_t count, const float *lengths,
-                                   int64_t stride, float *y) {
+__global__ static void length_mask_kernel(int64_t n, int64_t rows, int64_t count, const float *lengths,
+                                          int64_t stride, float *y) {
     int64_t i = rk_thread_number(), s = i / rows, r = i - s * rows;
     if (i < n) y[i] = r < count || (float)(r - count + 1) <= lengths[s * stride];
 }
 
 /* y[s, r]: 1 for the first count rows and for lengths[s * stride] after them, else 0 */
-void rk_cuda_mask(rk_stream *stream, int64_t n, int64_t rows, int64_t count, const float *lengths,
-                  int64_t stride, float *y) {
-    RK_LAUNCH(mask_kernel, rk_grid_blocks(n * rows, RK_THREADS), RK_THREADS, 0, stream, n * rows, rows, count,
-              lengths, stride, y);
+void rk_cuda_length_mask(rk_stream *stream, int64_t n, int64_t rows, int64_t count, const float *lengths,
+                         int64_t stride, float *y) {
+    RK_LAUNCH(length_mask_kernel, rk_grid_blocks(n * rows, RK_THREADS), RK_THREADS, 0, stream, n * rows, rows,
+              count, lengths, stride, y);
 }
 
 /* A warp a row of a. */
@@ -38,6 +38,6 @@ __global__ static void masked_softmax_kernel(int64_t n, int64_t heads, int64_t r
  * row r where there[s, r] is not above 0 becomes zeros */
 void rk_cuda_masked_softmax(rk_stream *stream, int64_t n, int64_t heads, int64_t rows, const float *there,
                             float *a) {
-    RK_LAUNCH(masked_softmax_kernel, rk_warp_blocks(n * heads * rows), RK_THREADS, 0, stream, n, heads, rows,
-              there, a);
+    RK_LAUNCH(masked_softmax_kernel, rk_grid_blocks_of_warps(n * heads * rows), RK_THREADS, 0, stream, n,
+              heads, rows, there, a);
 }

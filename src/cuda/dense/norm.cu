@@ -27,8 +27,8 @@ __global__ static void layer_norm_kernel(int64_t rows, int64_t cols, int64_t sca
  * beta. saved [rows, 2]: mean, 1 / deviation */
 void rk_cuda_layer_norm(rk_stream *stream, int64_t rows, int64_t cols, int64_t scale_rows, double epsilon,
                         const float *x, const float *gamma, const float *beta, float *y, float *saved) {
-    RK_LAUNCH(layer_norm_kernel, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, scale_rows, epsilon,
-              x, gamma, beta, y, saved);
+    RK_LAUNCH(layer_norm_kernel, rk_grid_blocks_of_warps(rows), RK_THREADS, 0, stream, rows, cols, scale_rows,
+              epsilon, x, gamma, beta, y, saved);
 }
 
 __global__ static void layer_norm_backward_kernel(int64_t rows, int64_t cols, int64_t scale_rows,
@@ -56,12 +56,12 @@ __global__ static void layer_norm_backward_kernel(int64_t rows, int64_t cols, in
 void rk_cuda_layer_norm_backward(rk_stream *stream, int64_t rows, int64_t cols, int64_t scale_rows,
                                  const float *x, const float *gamma, const float *saved, const float *dy,
                                  float *dx, bool overwrite) {
-    RK_LAUNCH(layer_norm_backward_kernel, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, scale_rows,
-              x, gamma, saved, dy, dx, overwrite);
+    RK_LAUNCH(layer_norm_backward_kernel, rk_grid_blocks_of_warps(rows), RK_THREADS, 0, stream, rows, cols,
+              scale_rows, x, gamma, saved, dy, dx, overwrite);
 }
 
 /* 1 / the length of a row, in every lane. */
-__device__ static inline float inverse_l2_length(const float *x, int64_t cols, double epsilon, bool here) {
+__device__ static inline float inverse_l2_norm(const float *x, int64_t cols, double epsilon, bool here) {
     float squares = 0;
     for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP) squares += x[c] * x[c];
     double length = sqrt((double)rk_warp_sum(squares));
@@ -73,14 +73,15 @@ __global__ static void l2_normalize_kernel(int64_t rows, int64_t cols, double ep
     int64_t r = rk_warp_number();
     bool here = r < rows;
     x += r * cols;
-    float factor = inverse_l2_length(x, cols, epsilon, here);
+    float factor = inverse_l2_norm(x, cols, epsilon, here);
     for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP) y[r * cols + c] = factor * x[c];
 }
 
 /* y = x / max(|x|, epsilon), each row */
 void rk_cuda_l2_normalize(rk_stream *stream, int64_t rows, int64_t cols, double epsilon, const float *x,
                           float *y) {
-    RK_LAUNCH(l2_normalize_kernel, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, epsilon, x, y);
+    RK_LAUNCH(l2_normalize_kernel, rk_grid_blocks_of_warps(rows), RK_THREADS, 0, stream, rows, cols, epsilon,
+              x, y);
 }
 
 __global__ static void l2_normalize_backward_kernel(int64_t rows, int64_t cols, double epsilon,
@@ -88,7 +89,7 @@ __global__ static void l2_normalize_backward_kernel(int64_t rows, int64_t cols, 
                                                     float *dx, bool overwrite) {
     int64_t r = rk_warp_number();
     bool here = r < rows;
-    float dot = 0, factor = inverse_l2_length(x + r * cols, cols, epsilon, here);
+    float dot = 0, factor = inverse_l2_norm(x + r * cols, cols, epsilon, here);
     y += r * cols;
     dy += r * cols;
     for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP) dot += y[c] * dy[c];
@@ -101,6 +102,6 @@ __global__ static void l2_normalize_backward_kernel(int64_t rows, int64_t cols, 
 void rk_cuda_l2_normalize_backward(rk_stream *stream, int64_t rows, int64_t cols, double epsilon,
                                    const float *x, const float *y, const float *dy, float *dx,
                                    bool overwrite) {
-    RK_LAUNCH(l2_normalize_backward_kernel, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, epsilon,
-              x, y, dy, dx, overwrite);
+    RK_LAUNCH(l2_normalize_backward_kernel, rk_grid_blocks_of_warps(rows), RK_THREADS, 0, stream, rows, cols,
+              epsilon, x, y, dy, dx, overwrite);
 }

@@ -21,7 +21,7 @@ __global__ static void softmax_kernel(int64_t rows, int64_t cols, const float *x
 
 /* y[r, c] = exp(x[r, c] - max) / sum; y may be x */
 void rk_cuda_softmax(rk_stream *stream, int64_t rows, int64_t cols, const float *x, float *y) {
-    RK_LAUNCH(softmax_kernel, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, x, y);
+    RK_LAUNCH(softmax_kernel, rk_grid_blocks_of_warps(rows), RK_THREADS, 0, stream, rows, cols, x, y);
 }
 
 __global__ static void softmax_backward_kernel(int64_t rows, int64_t cols, const float *y, const float *dy,
@@ -40,6 +40,6 @@ __global__ static void softmax_backward_kernel(int64_t rows, int64_t cols, const
 /* dx += y (dy - y . dy); dx may be dy if it is the first */
 void rk_cuda_softmax_backward(rk_stream *stream, int64_t rows, int64_t cols, const float *y, const float *dy,
                               float *dx, bool overwrite) {
-    RK_LAUNCH(softmax_backward_kernel, rk_warp_blocks(rows), RK_THREADS, 0, stream, rows, cols, y, dy, dx,
-              overwrite);
+    RK_LAUNCH(softmax_backward_kernel, rk_grid_blocks_of_warps(rows), RK_THREADS, 0, stream, rows, cols, y,
+              dy, dx, overwrite);
 }

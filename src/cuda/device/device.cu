@@ -7,13 +7,13 @@ void rk_device_make_current(const rk_device *device) {
 }
 
 /* An error that is told is not the next launch's. */
-static const char *clear_error(cudaError_t error) {
+static const char *clear_and_describe_error(cudaError_t error) {
     (void)cudaGetLastError();
     return cudaGetErrorString(error);
 }
 
 rk_status rk_cuda_error(cudaError_t error, const char *what) {
-    return rk_error(RK_UNSUPPORTED, "%s: %s", what, clear_error(error));
+    return rk_error(RK_UNSUPPORTED, "%s: %s", what, clear_and_describe_error(error));
 }
 
 void rk_device_record_failure_text(rk_device *device, const char *reason) {
@@ -24,7 +24,7 @@ void rk_device_record_failure_text(rk_device *device, const char *reason) {
 
 void rk_device_record_failure(rk_device *device, cudaError_t error, const char *what) {
     if (error == cudaSuccess) return;
-    const char *text = clear_error(error);
+    const char *text = clear_and_describe_error(error);
     if (device->failure != RK_OK) return;
     device->failure = RK_INTERNAL;
     snprintf(device->reason, sizeof device->reason, "GPU %d: %s: %s", (int)device->number, what, text);
@@ -62,13 +62,13 @@ int32_t rk_device_count(void) {
     return 0;
 }
 
-static rk_status find_device(int32_t number) {
+static rk_status check_device_number(int32_t number) {
     int n_devices = 0;
     cudaError_t error = cudaGetDeviceCount(&n_devices);
     RK_FAIL_IF(
         error != cudaSuccess, RK_UNSUPPORTED,
         "no GPU can be used: %s\nhint: 'nvidia-smi' shows GPUs and driver; without a GPU, use 'device: cpu'",
-        clear_error(error));
+        clear_and_describe_error(error));
     RK_FAIL_IF(number < 0 || number >= n_devices, RK_INVALID_ARGUMENT,
                "there is no GPU %d; %d %s, counted from 0", (int)number, n_devices,
                n_devices == 1 ? "is there" : "are there");
@@ -79,7 +79,7 @@ static rk_status find_device(int32_t number) {
 rk_status rk_device_open(int32_t number, rk_device **out) {
     rk_device *device;
     rk_status status;
-    RK_TRY(find_device(number));
+    RK_TRY(check_device_number(number));
     RK_TRY(rk_alloc(1, sizeof *device, &device));
     device->number = number;
     RK_GOTO(query_device(device));
@@ -110,10 +110,10 @@ rk_status rk_device_query(rk_device *device, rk_device_info *out) {
     return RK_OK;
 }
 
-static rk_status memory_error(cudaError_t error, size_t n_bytes, const char *kind) {
+static rk_status allocation_error(cudaError_t error, size_t n_bytes, const char *kind) {
     size_t free_bytes = 0, all_bytes = 0;
     if (error != cudaErrorMemoryAllocation) return rk_cuda_error(error, kind);
-    (void)clear_error(error);
+    (void)clear_and_describe_error(error);
     (void)cudaMemGetInfo(&free_bytes, &all_bytes);
     return rk_error(RK_NO_MEMORY, "%s: %zu bytes are needed, but the GPU has %zu of %zu bytes free", kind,
                     n_bytes, free_bytes, all_bytes);
@@ -124,7 +124,7 @@ rk_status rk_device_alloc(rk_device *device, size_t n_bytes, void *out) {
     rk_device_make_current(device);
     if (!n_bytes) n_bytes = 1;
     cudaError_t error = cudaMalloc(&memory, n_bytes);
-    if (error != cudaSuccess) return memory_error(error, n_bytes, "memory of the GPU");
+    if (error != cudaSuccess) return allocation_error(error, n_bytes, "memory of the GPU");
     rk_stream_fill(device->stream, memory, 0, n_bytes);
     rk_status status = rk_stream_sync(device->stream);
     if (status == RK_OK)
@@ -145,7 +145,7 @@ rk_status rk_device_alloc_host(rk_device *device, size_t n_bytes, void *out) {
     rk_device_make_current(device);
     if (!n_bytes) n_bytes = 1;
     cudaError_t error = cudaHostAlloc(&memory, n_bytes, cudaHostAllocDefault);
-    if (error != cudaSuccess) return memory_error(error, n_bytes, "pinned memory");
+    if (error != cudaSuccess) return allocation_error(error, n_bytes, "pinned memory");
     memset(memory, 0, n_bytes);
     memcpy(out, &memory, sizeof memory);
     return RK_OK;
@@ -161,7 +161,7 @@ rk_status rk_device_pin(rk_device *device, void *memory, size_t n_bytes) {
     void *there = NULL;
     rk_device_make_current(device);
     cudaError_t error = cudaHostRegister(memory, n_bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
-    if (error != cudaSuccess) return memory_error(error, n_bytes, "pinning memory");
+    if (error != cudaSuccess) return allocation_error(error, n_bytes, "pinning memory");
     error = cudaHostGetDevicePointer(&there, memory, 0);
     if (error == cudaSuccess && there == memory) return RK_OK;
     (void)cudaHostUnregister(memory);

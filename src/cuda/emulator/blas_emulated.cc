@@ -18,7 +18,7 @@ void rk_blas_free(rk_blas *blas) {
     delete blas;
 }
 
-static rk_status choose(rk_stream *stream, const rk_blas_shape &shape) {
+static rk_status remember_shape(rk_stream *stream, const rk_blas_shape &shape) {
     std::vector<rk_blas_shape> &chosen = stream->device->blas->chosen;
     if (std::any_of(chosen.begin(), chosen.end(),
                     [&](const rk_blas_shape &each) { return memcmp(&each, &shape, sizeof shape) == 0; }))
@@ -37,8 +37,8 @@ static float round_to_tf32(float value) {
 }
 
 /* op(x) [rows, cols] as it is multiplied, each row behind the last. */
-static std::vector<float> packed(const rk_blas_operand &x, int64_t i_batch, bool is_transposed, int64_t rows,
-                                 int64_t cols, rk_cuda_math math) {
+static std::vector<float> pack_operand(const rk_blas_operand &x, int64_t i_batch, bool is_transposed,
+                                       int64_t rows, int64_t cols, rk_cuda_math math) {
     std::vector<float> result((size_t)(rows * cols));
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++) {
@@ -50,10 +50,10 @@ static std::vector<float> packed(const rk_blas_operand &x, int64_t i_batch, bool
     return result;
 }
 
-static void multiply(const rk_cuda_gemm_args &g, const rk_blas_operand &a_from, const rk_blas_operand &b_from,
-                     int64_t i_batch) {
-    std::vector<float> a = packed(a_from, i_batch, g.a_transposed, g.m, g.k, g.math),
-                       b = packed(b_from, i_batch, g.b_transposed, g.k, g.n, g.math), sums;
+static void multiply_matrices(const rk_cuda_gemm_args &g, const rk_blas_operand &a_from,
+                              const rk_blas_operand &b_from, int64_t i_batch) {
+    std::vector<float> a = pack_operand(a_from, i_batch, g.a_transposed, g.m, g.k, g.math),
+                       b = pack_operand(b_from, i_batch, g.b_transposed, g.k, g.n, g.math), sums;
     for (int64_t i = 0; i < g.m; i++) {
         sums.assign((size_t)g.n, 0.0f);
         for (int64_t l = 0; l < g.k; l++) {
@@ -71,10 +71,11 @@ static void multiply(const rk_cuda_gemm_args &g, const rk_blas_operand &a_from, 
 
 rk_status rk_blas_multiply(rk_stream *stream, const rk_cuda_gemm_args *args, const rk_blas_operand *a,
                            const rk_blas_operand *b) {
-    RK_TRY(choose(stream, rk_blas_shape_of(args, a, b)));
-    rk_queue_push(rk_stream_native(stream), {[g = *args, a = *a, b = *b] {
-                                                 for (int64_t i = 0; i < g.batch; i++) multiply(g, a, b, i);
-                                             },
-                                             NULL, false});
+    RK_TRY(remember_shape(stream, rk_blas_shape_of(args, a, b)));
+    rk_emulator_queue_push(rk_stream_native(stream), {[g = *args, a = *a, b = *b] {
+                                                          for (int64_t i = 0; i < g.batch; i++)
+                                                              multiply_matrices(g, a, b, i);
+                                                      },
+                                                      NULL, false});
     return RK_OK;
 }

@@ -73,11 +73,12 @@ struct rk_emulator_shared {
     void *memory;
 };
 extern uint64_t rk_emulator_block; /* counts all blocks ever begun, from 1 */
-void *rk_emulator_share_new(rk_emulator_shared *shared, size_t n_bytes);
-static inline void *rk_emulator_share(rk_emulator_shared *shared, size_t n_bytes) {
-    return shared->block == rk_emulator_block ? shared->memory : rk_emulator_share_new(shared, n_bytes);
+void *rk_emulator_new_shared_array(rk_emulator_shared *shared, size_t n_bytes);
+static inline void *rk_emulator_shared_array(rk_emulator_shared *shared, size_t n_bytes) {
+    return shared->block == rk_emulator_block ? shared->memory
+                                              : rk_emulator_new_shared_array(shared, n_bytes);
 }
-void *rk_emulator_shared_dynamic();
+void *rk_emulator_dynamic_shared_memory();
 
 /* Where in the code a barrier or warp function stands; all threads must come to the same one. */
 struct rk_emulator_place {

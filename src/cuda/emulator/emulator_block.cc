@@ -70,7 +70,7 @@ static void *alloc_shared(size_t n_bytes) {
     return memory;
 }
 
-void *rk_emulator_share_new(rk_emulator_shared *shared, size_t n_bytes) {
+void *rk_emulator_new_shared_array(rk_emulator_shared *shared, size_t n_bytes) {
     if (!kernel) rk_emulator_fail("shared memory outside of a kernel");
     shared->memory = alloc_shared(n_bytes);
     shared->block = rk_emulator_block;
@@ -78,13 +78,13 @@ void *rk_emulator_share_new(rk_emulator_shared *shared, size_t n_bytes) {
 }
 
 static void *shared_dynamic;
-void *rk_emulator_shared_dynamic() {
+void *rk_emulator_dynamic_shared_memory() {
     return shared_dynamic;
 }
 
 /* The next thread in order that has not begun, or -1. Only of the warp that is being run. */
 static int warp_first, warp_n;
-static int next_new() {
+static int next_thread_to_begin() {
     for (int i = 0; i < warp_n; i++) {
         int t = warp_first + ordered_index(i, warp_n);
         if (threads[t].state == NEW) return t;
@@ -98,9 +98,9 @@ static void set_current_thread(int t) {
 }
 
 /* A fiber runs thread after thread, as long as none of them waits. */
-static void run_threads(rk_fiber *self) {
+static void run_threads_on_fiber(rk_fiber *self) {
     for (;;) {
-        for (int t = current; t >= 0; t = next_new()) {
+        for (int t = current; t >= 0; t = next_thread_to_begin()) {
             set_current_thread(t);
             threads[t].state = READY;
             threads[t].fiber = self;
@@ -113,20 +113,20 @@ static void run_threads(rk_fiber *self) {
     }
 }
 
-static rk_fiber *take_fiber() {
+static rk_fiber *take_idle_or_new_fiber() {
     static int n_fibers;
-    if (!n_idle) idle[n_idle++] = fibers[n_fibers++] = rk_fiber_create(run_threads);
+    if (!n_idle) idle[n_idle++] = fibers[n_fibers++] = rk_fiber_create(run_threads_on_fiber);
     return idle[--n_idle];
 }
 
-static void wait_as(thread_state state, const rk_emulator_place &place) {
+static void wait_in_state(thread_state state, const rk_emulator_place &place) {
     emulated_thread *mine = &threads[current];
     mine->state = state;
     mine->place = place;
     rk_fiber_switch(mine->fiber, rk_fiber_of_program());
 }
 
-static void check_same(const rk_emulator_place &here, int other) {
+static void check_same_place(const rk_emulator_place &here, int other) {
     const rk_emulator_place &there = threads[other].place;
     if (here.line == there.line && strcmp(here.file, there.file) == 0) return;
     rk_emulator_fail("is at %s (%s:%d), thread %d of the same %s at %s (%s:%d)", here.what, here.file,
@@ -139,9 +139,9 @@ void rk_emulator_barrier(rk_emulator_place place) {
     if (!n_at_barrier)
         first_at_barrier = current;
     else
-        check_same(place, first_at_barrier);
+        check_same_place(place, first_at_barrier);
     if (++n_at_barrier < n_threads) {
-        wait_as(AT_BARRIER, place);
+        wait_in_state(AT_BARRIER, place);
         return;
     }
     n_at_barrier = 0;
@@ -163,9 +163,9 @@ const uint64_t *rk_emulator_warp_exchange(rk_emulator_place place, unsigned mask
     if (!warp->n_arrived)
         warp->first = current;
     else
-        check_same(place, warp->first);
+        check_same_place(place, warp->first);
     if (++warp->n_arrived < WARP) {
-        wait_as(AT_WARP, place);
+        wait_in_state(AT_WARP, place);
         return values;
     }
     warp->n_arrived = 0;
@@ -186,7 +186,8 @@ static bool run_warp(int warp) {
             int t = warp_first + ordered_index(i, warp_n);
             if (threads[t].state != NEW && threads[t].state != READY) continue;
             set_current_thread(t);
-            rk_fiber_switch(rk_fiber_of_program(), threads[t].state == NEW ? take_fiber() : threads[t].fiber);
+            rk_fiber_switch(rk_fiber_of_program(),
+                            threads[t].state == NEW ? take_idle_or_new_fiber() : threads[t].fiber);
             more = any = true;
         }
     }
@@ -194,7 +195,7 @@ static bool run_warp(int warp) {
 }
 
 /* No thread can go on: some wait for ones that have left, or that wait elsewhere. */
-static void fail_stuck() {
+static void fail_with_reason_of_deadlock() {
     for (int t = 0; t < n_threads; t++) {
         if (threads[t].state == DONE) continue;
         set_current_thread(t);
@@ -203,7 +204,7 @@ static void fail_stuck() {
         int first = at_warp ? t / WARP * WARP : 0, end = at_warp ? first + WARP : n_threads;
         for (int other = first; other < end; other++) {
             if (threads[other].state == threads[t].state) continue;
-            if (threads[other].state != DONE) check_same(place, other);
+            if (threads[other].state != DONE) check_same_place(place, other);
             rk_emulator_fail("waits at %s (%s:%d) for thread %d, which has left the kernel", place.what,
                              place.file, place.line, other);
         }
@@ -215,7 +216,7 @@ static void run_block() {
     rk_emulator_block++;
     n_threads = (int)(blockDim.x * blockDim.y * blockDim.z);
     n_at_barrier = n_done = 0;
-    backwards = rk_order_below(2);
+    backwards = rk_emulator_random_below(2);
     shared_end = shared_used = 0;
     rk_asan_poison(shared_memory, sizeof shared_memory);
     shared_dynamic = kernel->shared_bytes ? alloc_shared(kernel->shared_bytes) : NULL;
@@ -229,7 +230,7 @@ static void run_block() {
     while (n_done < n_threads) {
         bool any = false;
         for (int w = 0; w < n_warps; w++) any |= run_warp(ordered_index(w, n_warps));
-        if (!any) fail_stuck();
+        if (!any) fail_with_reason_of_deadlock();
     }
 }
 
@@ -239,7 +240,7 @@ void rk_emulator_run_kernel(const rk_emulator_kernel &run, const std::function<v
     gridDim = run.blocks;
     blockDim = run.threads;
     uint64_t n_blocks = (uint64_t)gridDim.x * gridDim.y * gridDim.z;
-    bool last_first = rk_order_below(2);
+    bool last_first = rk_emulator_random_below(2);
     for (uint64_t i = 0; i < n_blocks; i++) {
         uint64_t b = last_first ? n_blocks - 1 - i : i;
         blockIdx = {(unsigned)(b % gridDim.x), (unsigned)(b / gridDim.x % gridDim.y),

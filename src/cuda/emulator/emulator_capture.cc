@@ -12,7 +12,7 @@ struct rk_emulator_graph {
 };
 
 /* Another stream's part of the capture. */
-static void join(const std::shared_ptr<rk_capture> &capture, rk_emulator_stream *stream) {
+static void join_capture(const std::shared_ptr<rk_capture> &capture, rk_emulator_stream *stream) {
     stream->queue = capture->queues.size();
     stream->capture = capture;
     capture->queues.emplace_back();
@@ -21,11 +21,11 @@ static void join(const std::shared_ptr<rk_capture> &capture, rk_emulator_stream 
     for (auto &clock : capture->clocks) clock.resize(capture->queues.size());
 }
 
-cudaError_t rk_capture_wait(rk_emulator_stream *stream, rk_emulator_event *event) {
+cudaError_t rk_emulator_capture_wait_event(rk_emulator_stream *stream, rk_emulator_event *event) {
     if (event->capture->is_over) return cudaErrorCapturedEvent;
     if (stream->capture && stream->capture != event->capture) return cudaErrorStreamCaptureIsolation;
-    if (!stream->capture) join(event->capture, stream);
-    rk_queue_push(stream, {nullptr, event->ticket, true});
+    if (!stream->capture) join_capture(event->capture, stream);
+    rk_emulator_queue_push(stream, {nullptr, event->ticket, true});
     std::vector<size_t> &clock = stream->capture->clocks[stream->queue];
     for (size_t i = 0; i < event->clock.size(); i++)
         if (clock[i] < event->clock[i]) clock[i] = event->clock[i];
@@ -38,27 +38,27 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-    if (stream->capture) return rk_emulator_failed(cudaErrorStreamCaptureUnsupported);
-    join(std::make_shared<rk_capture>(), stream);
+    if (stream->capture) return rk_emulator_keep_error(cudaErrorStreamCaptureUnsupported);
+    join_capture(std::make_shared<rk_capture>(), stream);
     rk_n_captures++;
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     std::shared_ptr<rk_capture> capture = stream->capture;
-    if (!capture || stream->queue != 0) return rk_emulator_failed(cudaErrorInvalidValue);
+    if (!capture || stream->queue != 0) return rk_emulator_keep_error(cudaErrorInvalidValue);
     capture->is_over = true;
     rk_n_captures--;
     for (rk_emulator_stream *each : capture->streams) each->capture = NULL;
     for (size_t i = 0; i < capture->queues.size(); i++)
         if (capture->clocks[0][i] < capture->clocks[i][i])
-            return rk_emulator_failed(cudaErrorStreamCaptureUnjoined);
+            return rk_emulator_keep_error(cudaErrorStreamCaptureUnjoined);
     *graph = new rk_emulator_graph{std::move(capture->queues)};
     return cudaSuccess;
 }
 
 /* The queues in any order that their waits allow. */
-static void run_graph(const rk_emulator_graph *graph) {
+static void run_launch_graph(const rk_emulator_graph *graph) {
     std::vector<rk_queue> queues = graph->queues;
     size_t n_left = 0;
     for (const rk_queue &queue : queues)
@@ -66,7 +66,8 @@ static void run_graph(const rk_emulator_graph *graph) {
             n_left++;
             if (op.ticket) op.ticket->is_done = false;
         }
-    while (n_left) n_left -= rk_queue_step(&queues[rk_order_below((unsigned)queues.size())]);
+    while (n_left)
+        n_left -= rk_emulator_queue_run_next(&queues[rk_emulator_random_below((unsigned)queues.size())]);
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long) {
@@ -75,7 +76,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
     std::shared_ptr<rk_emulator_graph> kept = std::make_shared<rk_emulator_graph>(*exec);
-    rk_queue_push(stream, {[kept] { run_graph(kept.get()); }, NULL, false});
+    rk_emulator_queue_push(stream, {[kept] { run_launch_graph(kept.get()); }, NULL, false});
     return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
@@ -102,14 +103,14 @@ const char *cudaGetErrorString(cudaError_t error) {
 cudaError_t cudaGetDeviceCount(int *count) {
     const char *text = getenv("RK_EMULATOR_DEVICES");
     *count = text ? atoi(text) : 1;
-    return rk_emulator_failed(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
+    return rk_emulator_keep_error(*count > 0 ? cudaSuccess : cudaErrorNoDevice);
 }
 cudaError_t cudaSetDevice(int device) {
     int n;
     cudaError_t error = cudaGetDeviceCount(&n);
-    return rk_emulator_failed(error != cudaSuccess        ? error
-                              : device >= 0 && device < n ? cudaSuccess
-                                                          : cudaErrorInvalidDevice);
+    return rk_emulator_keep_error(error != cudaSuccess        ? error
+                                  : device >= 0 && device < n ? cudaSuccess
+                                                              : cudaErrorInvalidDevice);
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
     *properties = {"emulated GPU", 9, 0, 4};

@@ -33,15 +33,15 @@ struct rk_fiber {
 
 static rk_fiber *running, *left; /* left: the one that was switched away from */
 
-static void arrived(rk_fiber *self) {
+static void finish_fiber_switch(rk_fiber *self) {
     (void)self;
 #ifdef RK_ADDRESS_SANITIZER
     __sanitizer_finish_switch_fiber(self->fake_stack, &left->stack, &left->stack_bytes);
 #endif
 }
 
-static void start() {
-    arrived(running);
+static void run_fiber_body() {
+    finish_fiber_switch(running);
     running->body(running);
     abort(); /* a body does not return */
 }
@@ -59,24 +59,24 @@ __asm__(
     "    ret\n"
     ".size rk_fiber_swap, . - rk_fiber_swap\n");
 
-static void prepare(rk_fiber *fiber) {
+static void prepare_first_switch(rk_fiber *fiber) {
     uintptr_t *top = (uintptr_t *)((char *)fiber->stack + fiber->stack_bytes);
-    *--top = 0;                /* where start would return to; keeps the stack aligned as after a call */
-    *--top = (uintptr_t)start; /* where the first swap returns to */
+    *--top = 0; /* where run_fiber_body would return to; keeps the stack aligned as after a call */
+    *--top = (uintptr_t)run_fiber_body; /* where the first swap returns to */
     for (int i = 0; i < 6; i++) *--top = 0;
     fiber->sp = top;
 }
-static void swap(rk_fiber *from, rk_fiber *to) {
+static void swap_contexts(rk_fiber *from, rk_fiber *to) {
     rk_fiber_swap(&from->sp, to->sp);
 }
 #else
-static void prepare(rk_fiber *fiber) {
+static void prepare_first_switch(rk_fiber *fiber) {
     getcontext(&fiber->context);
     fiber->context.uc_stack.ss_sp = (void *)fiber->stack;
     fiber->context.uc_stack.ss_size = fiber->stack_bytes;
-    makecontext(&fiber->context, start, 0);
+    makecontext(&fiber->context, run_fiber_body, 0);
 }
-static void swap(rk_fiber *from, rk_fiber *to) {
+static void swap_contexts(rk_fiber *from, rk_fiber *to) {
     swapcontext(&from->context, &to->context);
 }
 #endif
@@ -89,7 +89,7 @@ rk_fiber *rk_fiber_create(void (*body)(rk_fiber *self)) {
     fiber->body = body;
     fiber->stack = (char *)map + GUARD_BYTES;
     fiber->stack_bytes = STACK_BYTES;
-    prepare(fiber);
+    prepare_first_switch(fiber);
     return fiber;
 }
 
@@ -104,6 +104,6 @@ void rk_fiber_switch(rk_fiber *from, rk_fiber *to) {
 #ifdef RK_ADDRESS_SANITIZER
     __sanitizer_start_switch_fiber(&from->fake_stack, to->stack, to->stack_bytes);
 #endif
-    swap(from, to);
-    arrived(from);
+    swap_contexts(from, to);
+    finish_fiber_switch(from);
 }

@@ -31,7 +31,7 @@ void rk_emulator_fail_allocation(int64_t n) {
     allocations_until_failure = n;
 }
 
-static const allocation *find(const void *memory, uintptr_t *base) {
+static const allocation *find_allocation(const void *memory, uintptr_t *base) {
     auto after = allocations.upper_bound((uintptr_t)memory);
     if (after == allocations.begin()) return NULL;
     --after;
@@ -39,9 +39,9 @@ static const allocation *find(const void *memory, uintptr_t *base) {
     return (uintptr_t)memory - after->first <= after->second.n_bytes ? &after->second : NULL;
 }
 
-void rk_memory_check(const char *what, const void *memory, size_t n_bytes, rk_memory_kind kind) {
+void rk_emulator_check_range(const char *what, const void *memory, size_t n_bytes, rk_memory_kind kind) {
     uintptr_t base;
-    const allocation *found = find(memory, &base);
+    const allocation *found = find_allocation(memory, &base);
     const char *wanted = kind == RK_MEMORY_DEVICE ? "device memory" : "pinned memory";
     if (!found || found->kind != kind) rk_emulator_fail("%s: %p is no %s", what, memory, wanted);
     size_t left = found->n_bytes - ((uintptr_t)memory - base);
@@ -51,23 +51,23 @@ void rk_memory_check(const char *what, const void *memory, size_t n_bytes, rk_me
 
 void rk_emulator_check_pointer(const char *kernel, const void *pointer) {
     uintptr_t base;
-    if (pointer && !find(pointer, &base))
+    if (pointer && !find_allocation(pointer, &base))
         rk_emulator_fail(
             "launch of '%s': the argument %p points neither to device memory nor to pinned memory", kernel,
             pointer);
 }
 
-static void set_access(int access) {
+static void set_access_of_device_memory(int access) {
     for (auto &each : allocations)
         if (each.second.kind == RK_MEMORY_DEVICE &&
             mprotect(each.second.map, each.second.map_bytes, access) != 0)
             rk_emulator_fail("mprotect failed");
 }
-void rk_memory_open() {
-    if (n_open++ == 0) set_access(PROT_READ | PROT_WRITE);
+void rk_emulator_open_device_memory() {
+    if (n_open++ == 0) set_access_of_device_memory(PROT_READ | PROT_WRITE);
 }
-void rk_memory_close() {
-    if (--n_open == 0) set_access(PROT_NONE);
+void rk_emulator_close_device_memory() {
+    if (--n_open == 0) set_access_of_device_memory(PROT_NONE);
 }
 
 /* Says why before others, the test framework's or nobody's, handle the fault. */
@@ -78,12 +78,12 @@ static void explain_fault(int signal_number, siginfo_t *info, void *) {
         rk_emulator_fail("an access to memory that is not aligned to its size"); /* what the compiler checks:
                                                                                     CMakeLists.txt; under
                                                                                     RK_SANITIZE, more */
-    const allocation *found = find(info->si_addr, &base);
+    const allocation *found = find_allocation(info->si_addr, &base);
     if (found && found->kind == RK_MEMORY_DEVICE && !n_open)
         fprintf(stderr, "emulator: code of the host touches device memory (%p)\n", info->si_addr);
     sigaction(signal_number, &others, NULL);
 }
-static void watch_faults() {
+static void install_fault_handler() {
     struct sigaction now, action = {};
     if (sigaction(SIGSEGV, NULL, &now) != 0 || now.sa_sigaction == explain_fault) return;
     others = now;
@@ -94,13 +94,13 @@ static void watch_faults() {
     sigaction(SIGTRAP, &action, NULL); /* and on ARM */
 }
 
-static cudaError_t allocate(void **memory, size_t n_bytes, rk_memory_kind kind) {
+static cudaError_t allocate_memory(void **memory, size_t n_bytes, rk_memory_kind kind) {
     bool is_device = kind == RK_MEMORY_DEVICE;
     if (rk_n_captures) return cudaErrorStreamCaptureUnsupported;
     if (allocations_until_failure >= 0 && allocations_until_failure-- == 0) return cudaErrorMemoryAllocation;
     if (!n_bytes || (is_device && n_bytes > DEVICE_BYTES - device_used))
         return n_bytes ? cudaErrorMemoryAllocation : cudaErrorInvalidValue;
-    watch_faults();
+    install_fault_handler();
     size_t aligned = (n_bytes + ALIGN - 1) / ALIGN * ALIGN, map_bytes = (aligned + PAGE - 1) / PAGE * PAGE;
     char *map = (char *)mmap(NULL, map_bytes + PAGE, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -118,7 +118,7 @@ static cudaError_t allocate(void **memory, size_t n_bytes, rk_memory_kind kind) 
     return cudaSuccess;
 }
 
-static cudaError_t release(void *memory, rk_memory_kind kind) {
+static cudaError_t free_memory(void *memory, rk_memory_kind kind) {
     auto found = allocations.find((uintptr_t)memory);
     if (!memory) return cudaSuccess;
     if (found == allocations.end() || found->second.kind != kind || !found->second.map)
@@ -132,21 +132,22 @@ static cudaError_t release(void *memory, rk_memory_kind kind) {
 }
 
 cudaError_t cudaMalloc(void **memory, size_t n_bytes) {
-    return rk_emulator_failed(allocate(memory, n_bytes, RK_MEMORY_DEVICE));
+    return rk_emulator_keep_error(allocate_memory(memory, n_bytes, RK_MEMORY_DEVICE));
 }
 cudaError_t cudaFree(void *memory) {
-    return release(memory, RK_MEMORY_DEVICE);
+    return free_memory(memory, RK_MEMORY_DEVICE);
 }
 cudaError_t cudaHostAlloc(void **memory, size_t n_bytes, unsigned) {
-    return rk_emulator_failed(allocate(memory, n_bytes, RK_MEMORY_PINNED));
+    return rk_emulator_keep_error(allocate_memory(memory, n_bytes, RK_MEMORY_PINNED));
 }
 cudaError_t cudaFreeHost(void *memory) {
-    return release(memory, RK_MEMORY_PINNED);
+    return free_memory(memory, RK_MEMORY_PINNED);
 }
 
 cudaError_t cudaHostRegister(void *memory, size_t n_bytes, unsigned) {
     uintptr_t base;
-    if (!memory || !n_bytes || find(memory, &base)) return rk_emulator_failed(cudaErrorInvalidValue);
+    if (!memory || !n_bytes || find_allocation(memory, &base))
+        return rk_emulator_keep_error(cudaErrorInvalidValue);
     allocations[(uintptr_t)memory] = {n_bytes, 0, NULL, RK_MEMORY_PINNED};
     return cudaSuccess;
 }
@@ -160,8 +161,8 @@ cudaError_t cudaHostUnregister(void *memory) {
 
 cudaError_t cudaHostGetDevicePointer(void **device_pointer, void *memory, unsigned) {
     uintptr_t base;
-    const allocation *found = find(memory, &base);
-    if (!found || found->kind != RK_MEMORY_PINNED) return rk_emulator_failed(cudaErrorInvalidValue);
+    const allocation *found = find_allocation(memory, &base);
+    if (!found || found->kind != RK_MEMORY_PINNED) return rk_emulator_keep_error(cudaErrorInvalidValue);
     *device_pointer = memory;
     return cudaSuccess;
 }

@@ -20,7 +20,7 @@ static uint64_t next_random() {
     return z ^ z >> 31;
 }
 
-unsigned rk_order_below(unsigned n) {
+unsigned rk_emulator_random_below(unsigned n) {
     const char *text = is_seeded ? NULL : getenv("RK_EMULATOR_SEED");
     if (!is_seeded) rk_emulator_seed(text ? strtoull(text, NULL, 10) : 1);
     return (unsigned)((next_random() >> 32) * n >> 32);

@@ -5,6 +5,6 @@
 
 #include <stdint.h>
 
-unsigned rk_order_below(unsigned n);
+unsigned rk_emulator_random_below(unsigned n);
 
 #endif

@@ -11,7 +11,7 @@
 static std::vector<rk_emulator_stream *> streams;
 static cudaError_t last_error;
 
-cudaError_t rk_emulator_failed(cudaError_t error) {
+cudaError_t rk_emulator_keep_error(cudaError_t error) {
     if (error != cudaSuccess) last_error = error;
     return error;
 }
@@ -22,7 +22,7 @@ cudaError_t cudaGetLastError() {
     return error;
 }
 
-void rk_queue_push(rk_emulator_stream *stream, rk_op op) {
+void rk_emulator_queue_push(rk_emulator_stream *stream, rk_op op) {
     if (!stream->capture) {
         stream->work.push_back(std::move(op));
         return;
@@ -31,7 +31,7 @@ void rk_queue_push(rk_emulator_stream *stream, rk_op op) {
     stream->capture->clocks[stream->queue][stream->queue]++;
 }
 
-bool rk_queue_step(rk_queue *queue) {
+bool rk_emulator_queue_run_next(rk_queue *queue) {
     if (queue->empty() || (queue->front().waits && !queue->front().ticket->is_done)) return false;
     rk_op op = std::move(queue->front());
     queue->pop_front();
@@ -43,31 +43,31 @@ bool rk_queue_step(rk_queue *queue) {
 }
 
 /* As little as it takes: one step of the stream, or of the one that it waits for. */
-static void step_needed(rk_emulator_stream *stream) {
-    while (!rk_queue_step(&stream->work)) stream = stream->work.front().ticket->stream;
+static void run_needed_operation(rk_emulator_stream *stream) {
+    while (!rk_emulator_queue_run_next(&stream->work)) stream = stream->work.front().ticket->stream;
 }
 
-static bool step_any(const rk_emulator_stream *except) {
-    unsigned n = (unsigned)streams.size(), first = rk_order_below(n);
+static bool run_any_operation(const rk_emulator_stream *except) {
+    unsigned n = (unsigned)streams.size(), first = rk_emulator_random_below(n);
     for (unsigned i = 0; i < n; i++) {
         rk_emulator_stream *stream = streams[(first + i) % n];
-        if (stream != except && rk_queue_step(&stream->work)) return true;
+        if (stream != except && rk_emulator_queue_run_next(&stream->work)) return true;
     }
     return false;
 }
 
 /* Works until `is_done`. The other streams stay as far behind as they may, run as far ahead as they may, or
  * something between. */
-static void run_until(rk_emulator_stream *stream, const std::function<bool()> &is_done) {
+static void run_streams_until(rk_emulator_stream *stream, const std::function<bool()> &is_done) {
     enum { BEHIND, AHEAD, BETWEEN, N_WAYS };
     if (is_done()) return;
-    rk_memory_open();
-    unsigned way = rk_order_below(N_WAYS);
-    while (way == AHEAD && step_any(stream)) {
+    rk_emulator_open_device_memory();
+    unsigned way = rk_emulator_random_below(N_WAYS);
+    while (way == AHEAD && run_any_operation(stream)) {
     }
     while (!is_done())
-        if (way != BETWEEN || !step_any(NULL)) step_needed(stream);
-    rk_memory_close();
+        if (way != BETWEEN || !run_any_operation(NULL)) run_needed_operation(stream);
+    rk_emulator_close_device_memory();
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
@@ -77,13 +77,13 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-    if (stream->capture) return rk_emulator_failed(cudaErrorStreamCaptureUnsupported);
-    run_until(stream, [stream] { return stream->work.empty(); });
+    if (stream->capture) return rk_emulator_keep_error(cudaErrorStreamCaptureUnsupported);
+    run_streams_until(stream, [stream] { return stream->work.empty(); });
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-    if (stream->capture) return rk_emulator_failed(cudaErrorStreamCaptureUnsupported);
+    if (stream->capture) return rk_emulator_keep_error(cudaErrorStreamCaptureUnsupported);
     cudaStreamSynchronize(stream);
     streams.erase(std::find(streams.begin(), streams.end(), stream));
     delete stream;
@@ -101,39 +101,39 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     event->ticket = std::make_shared<rk_ticket>(rk_ticket{false, stream});
-    rk_queue_push(stream, {nullptr, event->ticket, false});
+    rk_emulator_queue_push(stream, {nullptr, event->ticket, false});
     event->capture = stream->capture;
     if (stream->capture) event->clock = stream->capture->clocks[stream->queue];
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-    if (event->capture) return rk_emulator_failed(rk_capture_wait(stream, event));
-    if (stream->capture) return rk_emulator_failed(cudaErrorStreamCaptureIsolation);
-    if (event->ticket) rk_queue_push(stream, {nullptr, event->ticket, true});
+    if (event->capture) return rk_emulator_keep_error(rk_emulator_capture_wait_event(stream, event));
+    if (stream->capture) return rk_emulator_keep_error(cudaErrorStreamCaptureIsolation);
+    if (event->ticket) rk_emulator_queue_push(stream, {nullptr, event->ticket, true});
     return cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-    if (event->capture) return rk_emulator_failed(cudaErrorCapturedEvent);
+    if (event->capture) return rk_emulator_keep_error(cudaErrorCapturedEvent);
     std::shared_ptr<rk_ticket> ticket = event->ticket;
-    if (ticket) run_until(ticket->stream, [ticket] { return ticket->is_done; });
+    if (ticket) run_streams_until(ticket->stream, [ticket] { return ticket->is_done; });
     return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-    rk_memory_check("copy to", to, n_bytes,
-                    kind == cudaMemcpyDeviceToHost ? RK_MEMORY_PINNED : RK_MEMORY_DEVICE);
-    rk_memory_check("copy from", from, n_bytes,
-                    kind == cudaMemcpyHostToDevice ? RK_MEMORY_PINNED : RK_MEMORY_DEVICE);
-    rk_queue_push(stream, {[=] { memcpy(to, from, n_bytes); }, NULL, false});
+    rk_emulator_check_range("copy to", to, n_bytes,
+                            kind == cudaMemcpyDeviceToHost ? RK_MEMORY_PINNED : RK_MEMORY_DEVICE);
+    rk_emulator_check_range("copy from", from, n_bytes,
+                            kind == cudaMemcpyHostToDevice ? RK_MEMORY_PINNED : RK_MEMORY_DEVICE);
+    rk_emulator_queue_push(stream, {[=] { memcpy(to, from, n_bytes); }, NULL, false});
     return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *memory, int byte, size_t n_bytes, cudaStream_t stream) {
-    rk_memory_check("fill", memory, n_bytes, RK_MEMORY_DEVICE);
-    rk_queue_push(stream, {[=] { memset(memory, byte, n_bytes); }, NULL, false});
+    rk_emulator_check_range("fill", memory, n_bytes, RK_MEMORY_DEVICE);
+    rk_emulator_queue_push(stream, {[=] { memset(memory, byte, n_bytes); }, NULL, false});
     return cudaSuccess;
 }
 
@@ -143,8 +143,9 @@ void rk_emulator_queue_kernel(const rk_emulator_kernel &kernel, cudaStream_t str
     bool fits = n_threads >= 1 && n_threads <= 1024 && kernel.threads.z <= 64 &&
                 kernel.blocks.x <= INT32_MAX && kernel.blocks.y <= 65535 && kernel.blocks.z <= 65535;
     if (!fits || kernel.shared_bytes > 48 << 10) {
-        rk_emulator_failed(cudaErrorInvalidConfiguration);
+        rk_emulator_keep_error(cudaErrorInvalidConfiguration);
         return;
     }
-    rk_queue_push(stream, {[kernel, thread] { rk_emulator_run_kernel(kernel, thread); }, NULL, false});
+    rk_emulator_queue_push(stream,
+                           {[kernel, thread] { rk_emulator_run_kernel(kernel, thread); }, NULL, false});
 }

@@ -43,17 +43,17 @@ struct rk_emulator_event {
 
 /* Keeps an error, if it is one, for cudaGetLastError, as every function of CUDA's runtime does; returns
  * it. */
-cudaError_t rk_emulator_failed(cudaError_t error);
+cudaError_t rk_emulator_keep_error(cudaError_t error);
 
 /* Gives an operation to a stream, or to the capture that it takes part in. */
-void rk_queue_push(rk_emulator_stream *stream, rk_op op);
+void rk_emulator_queue_push(rk_emulator_stream *stream, rk_op op);
 /* Does the front's work and takes it off; false: there is none, or it waits. */
-bool rk_queue_step(rk_queue *queue);
+bool rk_emulator_queue_run_next(rk_queue *queue);
 
 /* Captures under way: no memory can be allocated during them. */
 extern int rk_n_captures;
 
 /* emulator_capture.cc: the stream waits for the event, which was set in a capture. */
-cudaError_t rk_capture_wait(rk_emulator_stream *stream, rk_emulator_event *event);
+cudaError_t rk_emulator_capture_wait_event(rk_emulator_stream *stream, rk_emulator_event *event);
 
 #endif

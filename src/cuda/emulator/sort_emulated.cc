@@ -19,29 +19,29 @@ static void check_scratch(rk_stream *stream, int64_t n, const void *scratch, siz
 void rk_cuda_sort_u64(rk_stream *stream, int64_t n, int n_bits, const uint64_t *keys_in, uint64_t *keys_out,
                       const uint32_t *values_in, uint32_t *values_out, void *scratch, size_t scratch_bytes) {
     check_scratch(stream, n, scratch, scratch_bytes);
-    rk_queue_push(rk_stream_native(stream),
-                  {[=] {
-                       uint64_t mask = n_bits < 64 ? ((uint64_t)1 << n_bits) - 1 : ~(uint64_t)0;
-                       std::vector<size_t> order((size_t)n);
-                       std::iota(order.begin(), order.end(), (size_t)0);
-                       std::stable_sort(order.begin(), order.end(), [=](size_t i, size_t j) {
-                           return (keys_in[i] & mask) < (keys_in[j] & mask);
-                       });
-                       for (size_t i = 0; i < (size_t)n; i++) {
-                           keys_out[i] = keys_in[order[i]];
-                           values_out[i] = values_in[order[i]];
-                       }
-                       memset(scratch, 0xA5, scratch_bytes); /* nobody may rely on it */
-                   },
-                   NULL, false});
+    rk_emulator_queue_push(rk_stream_native(stream),
+                           {[=] {
+                                uint64_t mask = n_bits < 64 ? ((uint64_t)1 << n_bits) - 1 : ~(uint64_t)0;
+                                std::vector<size_t> order((size_t)n);
+                                std::iota(order.begin(), order.end(), (size_t)0);
+                                std::stable_sort(order.begin(), order.end(), [=](size_t i, size_t j) {
+                                    return (keys_in[i] & mask) < (keys_in[j] & mask);
+                                });
+                                for (size_t i = 0; i < (size_t)n; i++) {
+                                    keys_out[i] = keys_in[order[i]];
+                                    values_out[i] = values_in[order[i]];
+                                }
+                                memset(scratch, 0xA5, scratch_bytes); /* nobody may rely on it */
+                            },
+                            NULL, false});
 }
 
 void rk_cuda_scan_u32(rk_stream *stream, int64_t n, const uint32_t *in, uint32_t *out, void *scratch,
                       size_t scratch_bytes) {
     check_scratch(stream, n, scratch, scratch_bytes);
-    rk_queue_push(rk_stream_native(stream), {[=] {
-                                                 std::partial_sum(in, in + n, out);
-                                                 memset(scratch, 0xA5, scratch_bytes);
-                                             },
-                                             NULL, false});
+    rk_emulator_queue_push(rk_stream_native(stream), {[=] {
+                                                          std::partial_sum(in, in + n, out);
+                                                          memset(scratch, 0xA5, scratch_bytes);
+                                                      },
+                                                      NULL, false});
 }

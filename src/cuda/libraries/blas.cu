@@ -36,8 +36,8 @@ __global__ static void round_to_bf16_kernel(int64_t batch, int64_t rows, int64_t
     *(uint2 *)(to + row * to_ld + col) = halves;
 }
 
-static void round_matrices(rk_stream *stream, int64_t batch, int64_t rows, int64_t cols, const float *from,
-                           int64_t ld, int64_t stride, uint16_t *to) {
+static void round_matrices_to_bf16(rk_stream *stream, int64_t batch, int64_t rows, int64_t cols,
+                                   const float *from, int64_t ld, int64_t stride, uint16_t *to) {
     int64_t to_ld = rk_cuda_rounded_ld(cols), n_threads = batch * rows * (to_ld / PER_THREAD);
     RK_LAUNCH(round_to_bf16_kernel, (unsigned)((n_threads + THREADS - 1) / THREADS), THREADS, 0, stream,
               batch, rows, cols, from, ld, stride, to, to_ld);
@@ -46,18 +46,19 @@ static void round_matrices(rk_stream *stream, int64_t batch, int64_t rows, int64
 /* to [rows, rk_cuda_rounded_ld(cols)] = bf16(from[r * ld + c]), zeros behind; aligned to 16 bytes */
 void rk_cuda_round_bf16(rk_stream *stream, int64_t rows, int64_t cols, const float *from, int64_t ld,
                         uint16_t *to) {
-    round_matrices(stream, 1, rows, cols, from, ld, 0, to);
+    round_matrices_to_bf16(stream, 1, rows, cols, from, ld, 0, to);
 }
 
 /* The operand rounded, in the stream's scratch; rows and cols are those in memory. */
-static bool round_operand(rk_stream *stream, rk_stream_scratch_kind kind, int64_t batch, int64_t rows,
-                          int64_t cols, rk_blas_operand *operand) {
+static bool round_operand_to_bf16(rk_stream *stream, rk_stream_scratch_kind kind, int64_t batch, int64_t rows,
+                                  int64_t cols, rk_blas_operand *operand) {
     int64_t ld = rk_cuda_rounded_ld(cols), stride = operand->stride;
     if (stride == 0) batch = 1;
     uint16_t *rounded =
         (uint16_t *)rk_stream_scratch(stream, kind, (size_t)(batch * rows * ld) * sizeof *rounded);
     if (!rounded) return false;
-    round_matrices(stream, batch, rows, cols, (const float *)operand->values, operand->ld, stride, rounded);
+    round_matrices_to_bf16(stream, batch, rows, cols, (const float *)operand->values, operand->ld, stride,
+                           rounded);
     *operand = {rounded, ld, stride == 0 ? 0 : rows * ld};
     return true;
 }
@@ -68,7 +69,7 @@ static uint32_t alignment_of_operand(const void *values, int64_t stride, size_t 
     return (uint32_t)(bits & (~bits + 1));
 }
 
-static size_t operand_bytes(int32_t math) {
+static size_t bytes_per_operand_value(int32_t math) {
     return math == RK_CUDA_BF16 ? 2 : 4;
 }
 
@@ -82,8 +83,8 @@ rk_blas_shape rk_blas_shape_of(const rk_cuda_gemm_args *g, const rk_blas_operand
     key.stride_a = a->stride, key.stride_b = b->stride, key.stride_c = stride_c;
     key.a_transposed = g->a_transposed, key.b_transposed = g->b_transposed;
     key.relu = g->relu, key.bias = g->bias != NULL, key.math = g->math, key.reads_c = g->beta != 0;
-    key.align_a = alignment_of_operand(a->values, a->stride, operand_bytes(g->math));
-    key.align_b = alignment_of_operand(b->values, b->stride, operand_bytes(g->math));
+    key.align_a = alignment_of_operand(a->values, a->stride, bytes_per_operand_value(g->math));
+    key.align_b = alignment_of_operand(b->values, b->stride, bytes_per_operand_value(g->math));
     key.align_c = alignment_of_operand((const void *)((uintptr_t)g->c | (uintptr_t)g->bias), stride_c,
                                        sizeof(float)); /* the result's speaks for the bias too */
     return key;
@@ -104,7 +105,8 @@ static void multiply_operands(rk_stream *stream, const rk_cuda_gemm_args *args, 
     rk_device_record_failure_text(stream->device, rk_last_error());
 }
 
-static const void *matrix_at(const rk_blas_operand *operand, int64_t n_matrices, size_t value_bytes) {
+static const void *find_matrix_of_batch(const rk_blas_operand *operand, int64_t n_matrices,
+                                        size_t value_bytes) {
     return (const char *)operand->values + n_matrices * operand->stride * (int64_t)value_bytes;
 }
 
@@ -115,8 +117,8 @@ static void multiply_in_batches(rk_stream *stream, const rk_cuda_gemm_args *args
     for (int64_t left = args->batch; left > 0; left -= piece.batch) {
         piece.batch = left < MOST_BATCH ? left : (int64_t)MOST_BATCH;
         multiply_operands(stream, &piece, &a, &b);
-        a.values = matrix_at(&a, piece.batch, value_bytes);
-        b.values = matrix_at(&b, piece.batch, value_bytes);
+        a.values = find_matrix_of_batch(&a, piece.batch, value_bytes);
+        b.values = find_matrix_of_batch(&b, piece.batch, value_bytes);
         piece.c += piece.batch * piece.stride_c;
     }
 }
@@ -132,11 +134,11 @@ void rk_cuda_gemm(rk_stream *stream, const rk_cuda_gemm_args *args) {
         return;
     }
     if (g.math == RK_CUDA_BF16) {
-        if (!g.a_rounded && !round_operand(stream, RK_SCRATCH_A, g.batch, g.a_transposed ? g.k : g.m,
-                                           g.a_transposed ? g.m : g.k, &a))
+        if (!g.a_rounded && !round_operand_to_bf16(stream, RK_SCRATCH_A, g.batch, g.a_transposed ? g.k : g.m,
+                                                   g.a_transposed ? g.m : g.k, &a))
             return;
-        if (!g.b_rounded && !round_operand(stream, RK_SCRATCH_B, g.batch, g.b_transposed ? g.n : g.k,
-                                           g.b_transposed ? g.k : g.n, &b))
+        if (!g.b_rounded && !round_operand_to_bf16(stream, RK_SCRATCH_B, g.batch, g.b_transposed ? g.n : g.k,
+                                                   g.b_transposed ? g.k : g.n, &b))
             return;
     }
     multiply_in_batches(stream, &g, a, b);

@@ -42,7 +42,7 @@ static rk_status blas_error(const rk_blas *blas, cublasStatus_t status, const ch
         if (try_status_ != CUBLAS_STATUS_SUCCESS) return blas_error((blas), try_status_, #function); \
     } while (0)
 
-static rk_status open_library(rk_blas *blas) {
+static rk_status create_cublaslt_handle(rk_blas *blas) {
     TRY_BLAS(blas, cublasLtCreate, &blas->handle);
     return RK_OK;
 }
@@ -52,7 +52,7 @@ rk_status rk_blas_create(rk_device *device, rk_blas **out) {
     (void)device;
     RK_TRY(rk_alloc(1, sizeof *blas, &blas));
     rk_status status = rk_blas_lt_load(&blas->lt);
-    if (status == RK_OK) status = open_library(blas);
+    if (status == RK_OK) status = create_cublaslt_handle(blas);
     if (status == RK_OK)
         *out = blas;
     else
@@ -143,13 +143,13 @@ static const uint32_t REDUCTIONS[] = {
 
 /* Of its checks of what it was given, before a stream gets anything: another algorithm, or plain loops, may
  * do it. */
-static bool is_refusal(cublasStatus_t status) {
+static bool is_algorithm_refused(cublasStatus_t status) {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
 }
 
 /* Its heuristic's first few with these reductions, if it has any. */
-static rk_status ask_heuristic(const rk_blas *blas, const rk_blas_shape *key, uint32_t reductions,
-                               plan *plan) {
+static rk_status ask_for_algorithms(const rk_blas *blas, const rk_blas_shape *key, uint32_t reductions,
+                                    plan *plan) {
     cublasLtMatmulPreference_t preference;
     cublasLtMatmulHeuristicResult_t found[MOST_ALGORITHMS];
     int n_found = 0;
@@ -161,7 +161,7 @@ static rk_status ask_heuristic(const rk_blas *blas, const rk_blas_shape *key, ui
             blas->lt.cublasLtMatmulAlgoGetHeuristic(blas->handle, plan->operation, plan->b, plan->a, plan->c,
                                                     plan->c, preference, MOST_ALGORITHMS, found, &n_found);
     blas->lt.cublasLtMatmulPreferenceDestroy(preference);
-    if (status != RK_OK || is_refusal(asked)) return status;
+    if (status != RK_OK || is_algorithm_refused(asked)) return status;
     if (asked != CUBLAS_STATUS_SUCCESS) return blas_error(blas, asked, "cublasLtMatmulAlgoGetHeuristic");
     for (int i = 0; i < n_found; i++)
         if (found[i].state == CUBLAS_STATUS_SUCCESS) plan->algorithms[plan->n_algorithms++] = found[i].algo;
@@ -170,7 +170,7 @@ static rk_status ask_heuristic(const rk_blas *blas, const rk_blas_shape *key, ui
 
 static rk_status choose_algorithms(const rk_blas *blas, const rk_blas_shape *key, plan *plan) {
     for (size_t i = 0; i < sizeof REDUCTIONS / sizeof *REDUCTIONS && plan->n_algorithms == 0; i++)
-        RK_TRY(ask_heuristic(blas, key, REDUCTIONS[i], plan));
+        RK_TRY(ask_for_algorithms(blas, key, REDUCTIONS[i], plan));
     return RK_OK;
 }
 
@@ -189,7 +189,8 @@ static rk_status make_plan(rk_blas *blas, const rk_blas_shape *key, const float 
     return choose_algorithms(blas, key, made);
 }
 
-static rk_status find_plan(rk_stream *stream, const rk_blas_shape *key, const float *bias, plan **out) {
+static rk_status find_or_make_plan(rk_stream *stream, const rk_blas_shape *key, const float *bias,
+                                   plan **out) {
     rk_blas *blas = stream->device->blas;
     for (size_t i = 0; i < blas->n_plans; i++)
         if (memcmp(&blas->plans[i].key, key, sizeof *key) == 0) {
@@ -218,7 +219,7 @@ static cublasStatus_t multiply_by_plan(rk_stream *stream, plan *plan, const rk_c
                                                         plan->b, a->values, plan->a, &g->beta, g->c, plan->c,
                                                         g->c, plan->c, &plan->algorithms[plan->chosen],
                                                         workspace, WORKSPACE_BYTES, rk_stream_native(stream));
-        if (!is_refusal(status)) return status;
+        if (!is_algorithm_refused(status)) return status;
     }
     return CUBLAS_STATUS_NOT_SUPPORTED;
 }
@@ -240,12 +241,12 @@ rk_status rk_blas_multiply(rk_stream *stream, const rk_cuda_gemm_args *g, const 
     const rk_blas *blas = stream->device->blas;
     rk_blas_shape key = rk_blas_shape_of(g, a, b);
     plan *plan;
-    RK_TRY(find_plan(stream, &key, g->bias, &plan));
+    RK_TRY(find_or_make_plan(stream, &key, g->bias, &plan));
     RK_TRY(set_bias(blas, plan, g->bias));
     void *workspace = rk_stream_scratch(stream, RK_SCRATCH_WORKSPACE, WORKSPACE_BYTES);
     if (!workspace) return rk_device_failure(stream->device);
     cublasStatus_t status = multiply_by_plan(stream, plan, g, a, b, workspace);
-    if (is_refusal(status))
+    if (is_algorithm_refused(status))
         multiply_plainly(stream, plan, g, a, b);
     else if (status != CUBLAS_STATUS_SUCCESS)
         return blas_error(blas, status, "cublasLtMatmul");

@@ -55,8 +55,8 @@ __global__ static void multiply_plainly_kernel(rk_cuda_gemm_args g, rk_blas_oper
         store_product(g, at, sum);
 }
 
-__global__ static void add_pieces_kernel(rk_cuda_gemm_args g, int64_t n_values, int64_t n_pieces,
-                                         const float *partials) {
+__global__ static void add_sums_of_pieces_kernel(rk_cuda_gemm_args g, int64_t n_values, int64_t n_pieces,
+                                                 const float *partials) {
     int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     double sum = 0;
     if (at >= n_values) return;
@@ -85,5 +85,6 @@ void rk_blas_multiply_plainly(rk_stream *stream, const rk_cuda_gemm_args *args, 
     }
     RK_LAUNCH(multiply_plainly_kernel, blocks, THREADS, 0, stream, *args, *a, *b, n_values, piece, partials);
     if (partials)
-        RK_LAUNCH(add_pieces_kernel, blocks.x, THREADS, 0, stream, *args, n_values, n_pieces, partials);
+        RK_LAUNCH(add_sums_of_pieces_kernel, blocks.x, THREADS, 0, stream, *args, n_values, n_pieces,
+                  partials);
 }

@@ -45,7 +45,7 @@ static_assert(sizeof(ncclUniqueId) == RK_NCCL_ID_BYTES, "NCCL's ids are of this 
 static library nccl;
 static char reason[256]; /* why there is none; empty: there is */
 
-static void load_library(void) {
+static void load_nccl_library(void) {
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         handle = dlopen(RK_CUDA_LIBRARY_DIR "/" LIBRARY,
@@ -63,7 +63,7 @@ static void load_library(void) {
 
 rk_status rk_nccl_load(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load_library);
+    pthread_once(&once, load_nccl_library);
     return reason[0] ? rk_error(RK_UNSUPPORTED, "%s", reason) : RK_OK;
 }
 
@@ -105,7 +105,7 @@ rk_status rk_nccl_create(rk_device *device, const char id[RK_NCCL_ID_BYTES], int
 }
 
 /* Work that others do not answer is not waited for. */
-static void abort_comm(rk_nccl *n) {
+static void abort_nccl_comm(rk_nccl *n) {
     if (n->comm) (void)nccl.ncclCommAbort(n->comm);
     n->comm = NULL;
 }
@@ -113,7 +113,7 @@ static void abort_comm(rk_nccl *n) {
 void rk_nccl_free(rk_nccl *n) {
     if (!n) return;
     rk_device_make_current(n->device);
-    if (n->device->failure != RK_OK) abort_comm(n);
+    if (n->device->failure != RK_OK) abort_nccl_comm(n);
     if (n->comm) (void)nccl.ncclCommDestroy(n->comm);
     rk_free(n);
 }
@@ -154,7 +154,7 @@ static void spin_or_sleep(uint32_t *n_looks) {
 }
 
 /* Whether NCCL has failed meanwhile. */
-static ncclResult_t find_failure(const rk_nccl *n) {
+static ncclResult_t check_async_error(const rk_nccl *n) {
     ncclResult_t result = ncclSuccess, asked = nccl.ncclCommGetAsyncError(n->comm, &result);
     return asked != ncclSuccess ? asked : result == ncclInProgress ? ncclSuccess : result;
 }
@@ -168,7 +168,7 @@ static rk_status wait_for_stream(rk_nccl *n, rk_stream *stream, double timeout_s
             rk_device_record_failure(n->device, error, "work on the GPU");
             return rk_device_failure(n->device);
         }
-        ncclResult_t result = find_failure(n);
+        ncclResult_t result = check_async_error(n);
         RK_FAIL_IF(result != ncclSuccess, RK_PEER_LOST, "NCCL: %s", nccl.ncclGetErrorString(result));
         RK_FAIL_IF(rk_clock_seconds() > end, RK_PEER_LOST,
                    "NCCL: the GPUs of other ranks did not answer within %g s", timeout_s);
@@ -179,6 +179,6 @@ static rk_status wait_for_stream(rk_nccl *n, rk_stream *stream, double timeout_s
 rk_status rk_nccl_wait(rk_nccl *n, rk_stream *stream, double timeout_s) {
     RK_FAIL_IF(!n->comm, RK_PEER_LOST, "NCCL failed before");
     rk_status status = wait_for_stream(n, stream, timeout_s);
-    if (status != RK_OK) abort_comm(n);
+    if (status != RK_OK) abort_nccl_comm(n);
     return status;
 }

@@ -10,8 +10,8 @@ extern "C" {
 #include "cuda/dense/dense_kernel_helpers.h"
 #include "cuda/metrics/metrics.h"
 
-/* Unsigned integers in the order of the floats; -0 and 0 tie (metrics/rank_sort.h). */
-__global__ static void make_keys_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
+/* Unsigned integers in the order of the floats; -0 and 0 tie (metrics/sort_by_prediction.h). */
+__global__ static void make_sort_keys_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
     int64_t i = rk_thread_number();
     if (i >= a.n) return;
     uint32_t bits = rk_f32_bits(a.samples[i].prediction + 0.0f);
@@ -28,7 +28,7 @@ __device__ static inline double weight_of_sample(const rk_cuda_metric_args &a, c
 }
 
 /* A block a tile: thread t has values 4t .. 4t+3 of it. */
-__global__ static void sum_tiles_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
+__global__ static void sum_negatives_of_tiles_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
     RK_SHARED(double, sums, 2 * RK_THREADS);
     int64_t first = (int64_t)blockIdx.x * RK_CUDA_AUC_TILE + 4 * (int64_t)threadIdx.x;
     double own[4], sum = 0;
@@ -50,7 +50,7 @@ __global__ static void sum_tiles_kernel(rk_cuda_metric_args a, rk_cuda_metric_me
 }
 
 /* Sums of tiles to those before each. */
-__global__ static void scan_tiles_kernel(rk_cuda_metric_memory m, int64_t n_tiles) {
+__global__ static void scan_sums_of_tiles_kernel(rk_cuda_metric_memory m, int64_t n_tiles) {
     double sum = 0;
     for (int64_t t = 0; t <= n_tiles; t++) {
         double tile = t < n_tiles ? m.tiles[t] : 0;
@@ -79,7 +79,8 @@ __device__ static inline double negative_weight_before(const rk_cuda_metric_args
     return place == a.n ? m.tiles[n_tiles] : m.tiles[place / RK_CUDA_AUC_TILE] + m.below[place];
 }
 
-__global__ static void sum_pairs_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m, int64_t n_tiles) {
+__global__ static void sum_ordered_pairs_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m,
+                                                int64_t n_tiles) {
     RK_SHARED(double, sums, RK_WARPS);
     double ordered = 0, positives = 0;
     for (int64_t i = rk_thread_number(); i < a.n; i += (int64_t)gridDim.x * RK_THREADS) {
@@ -115,12 +116,13 @@ __global__ static void finish_auc_kernel(rk_cuda_metric_args a, rk_cuda_metric_m
 void rk_cuda_auc(rk_stream *stream, const rk_cuda_metric_args *args, const rk_cuda_metric_memory *memory) {
     int64_t n_tiles = (args->n + RK_CUDA_AUC_TILE - 1) / RK_CUDA_AUC_TILE;
     uint32_t blocks = rk_grid_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);
-    RK_LAUNCH(make_keys_kernel, rk_grid_blocks(args->n, RK_THREADS), RK_THREADS, 0, stream, *args, *memory);
+    RK_LAUNCH(make_sort_keys_kernel, rk_grid_blocks(args->n, RK_THREADS), RK_THREADS, 0, stream, *args,
+              *memory);
     if (args->n > 0)
         rk_cuda_sort_u64(stream, args->n, 32, memory->keys, memory->sorted, memory->places, memory->order,
                          memory->scratch, memory->scratch_bytes);
-    RK_LAUNCH(sum_tiles_kernel, (uint32_t)n_tiles, RK_THREADS, 0, stream, *args, *memory);
-    RK_LAUNCH(scan_tiles_kernel, 1, 1, 0, stream, *memory, n_tiles);
-    RK_LAUNCH(sum_pairs_kernel, blocks, RK_THREADS, 0, stream, *args, *memory, n_tiles);
+    RK_LAUNCH(sum_negatives_of_tiles_kernel, (uint32_t)n_tiles, RK_THREADS, 0, stream, *args, *memory);
+    RK_LAUNCH(scan_sums_of_tiles_kernel, 1, 1, 0, stream, *memory, n_tiles);
+    RK_LAUNCH(sum_ordered_pairs_kernel, blocks, RK_THREADS, 0, stream, *args, *memory, n_tiles);
     RK_LAUNCH(finish_auc_kernel, 1, 1, 0, stream, *args, *memory, n_tiles, (int)blocks);
 }

@@ -12,27 +12,27 @@ __global__ static void make_group_keys_kernel(rk_cuda_metric_args a, rk_cuda_met
     m.places[i] = m.order[i];
 }
 
-__device__ static inline void add_group(const rk_cuda_metric_args &a, const rk_cuda_metric_memory &m,
-                                        int64_t first, double *sum, double *weights) {
+__device__ static inline void add_auc_of_group(const rk_cuda_metric_args &a, const rk_cuda_metric_memory &m,
+                                               int64_t first, double *sum, double *weights) {
     rk_pair_sum pairs = {};
     double weight = 0;
     for (int64_t i = first; i < a.n && m.sorted[i] == m.sorted[first]; i++) {
         rk_metric_sample sample = a.samples[m.order[i]];
-        rk_pair_sum_add(&pairs, sample);
+        rk_pair_sum_add_sample(&pairs, sample);
         weight += (double)sample.weight;
     }
-    double area = rk_pair_sum_area(&pairs);
+    double area = rk_pair_sum_compute_auc(&pairs);
     if (isnan(area)) return;
     *sum += weight * area;
     *weights += weight;
 }
 
 /* A thread adds up the groups that begin at its places. */
-__global__ static void sum_groups_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
+__global__ static void sum_aucs_of_groups_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
     RK_SHARED(double, sums, RK_WARPS);
     double sum = 0, weights = 0;
     for (int64_t i = rk_thread_number(); i < a.n; i += (int64_t)gridDim.x * RK_THREADS)
-        if (i == 0 || m.sorted[i] != m.sorted[i - 1]) add_group(a, m, i, &sum, &weights);
+        if (i == 0 || m.sorted[i] != m.sorted[i - 1]) add_auc_of_group(a, m, i, &sum, &weights);
     sum = rk_block_sum_f64(sum, sums);
     weights = rk_block_sum_f64(weights, sums);
     if (threadIdx.x > 0) return;
@@ -57,6 +57,6 @@ void rk_cuda_gauc(rk_stream *stream, const rk_cuda_metric_args *args, const rk_c
     if (args->n > 0)
         rk_cuda_sort_u64(stream, args->n, 64, memory->keys, memory->sorted, memory->places, memory->order,
                          memory->scratch, memory->scratch_bytes);
-    RK_LAUNCH(sum_groups_kernel, blocks, RK_THREADS, 0, stream, *args, *memory);
+    RK_LAUNCH(sum_aucs_of_groups_kernel, blocks, RK_THREADS, 0, stream, *args, *memory);
     RK_LAUNCH(finish_gauc_kernel, 1, 1, 0, stream, *args, *memory, (int)blocks);
 }

@@ -4,11 +4,11 @@
 #include "cuda/dense/dense_kernel_helpers.h"
 #include "cuda/metrics/metrics.h"
 
-__global__ static void sum_samples_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
+__global__ static void sum_metrics_of_samples_kernel(rk_cuda_metric_args a, rk_cuda_metric_memory m) {
     RK_SHARED(double, shared, RK_WARPS);
     double sums[RK_METRIC_SUMS] = {};
     for (int64_t i = rk_thread_number(); i < a.n; i += (int64_t)gridDim.x * RK_THREADS)
-        rk_metric_add(sums, a.binary, a.samples[i]);
+        rk_metric_sums_add_sample(sums, a.binary, a.samples[i]);
     for (int k = 0; k < RK_METRIC_SUMS; k++) {
         double sum = rk_block_sum_f64(sums[k], shared);
         if (threadIdx.x == 0) m.partials[k * RK_CUDA_METRIC_BLOCKS + blockIdx.x] = sum;
@@ -23,10 +23,10 @@ __global__ static void finish_metric_sums_kernel(rk_cuda_metric_args a, rk_cuda_
     a.totals->sums[threadIdx.x] = sum;
 }
 
-/* totals->sums = rk_metric_add of all samples */
+/* totals->sums = rk_metric_sums_add_sample of all samples */
 void rk_cuda_metric_sums(rk_stream *stream, const rk_cuda_metric_args *args,
                          const rk_cuda_metric_memory *memory) {
     uint32_t blocks = rk_grid_blocks_up_to(args->n, RK_CUDA_METRIC_BLOCKS);
-    RK_LAUNCH(sum_samples_kernel, blocks, RK_THREADS, 0, stream, *args, *memory);
+    RK_LAUNCH(sum_metrics_of_samples_kernel, blocks, RK_THREADS, 0, stream, *args, *memory);
     RK_LAUNCH(finish_metric_sums_kernel, 1, RK_METRIC_SUMS, 0, stream, *args, *memory, (int)blocks);
 }

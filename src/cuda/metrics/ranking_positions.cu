@@ -28,8 +28,9 @@ __device__ static inline void flag_scores_not_finite(const rk_cuda_ranking_posit
 }
 
 /* Of asked items first .. first+n-1; an equal score goes by the smaller item. */
-__device__ static inline void count_before(const rk_cuda_ranking_positions_args &a, const float *scores,
-                                           int64_t first, int n, unsigned *counts) {
+__device__ static inline void count_items_ranked_before(const rk_cuda_ranking_positions_args &a,
+                                                        const float *scores, int64_t first, int n,
+                                                        unsigned *counts) {
     float own[AT_ONCE];
     int64_t items[AT_ONCE];
     unsigned before[AT_ONCE];
@@ -61,8 +62,8 @@ __global__ static void ranking_positions_kernel(rk_cuda_ranking_positions_args a
         __syncthreads();
         if (threadIdx.x < AT_ONCE) counts[threadIdx.x] = 0;
         __syncthreads();
-        count_before(a, scores, first, l.asked_end - first < AT_ONCE ? (int)(l.asked_end - first) : AT_ONCE,
-                     counts);
+        count_items_ranked_before(
+            a, scores, first, l.asked_end - first < AT_ONCE ? (int)(l.asked_end - first) : AT_ONCE, counts);
     }
 }
 

@@ -23,10 +23,10 @@ typedef struct sample_ids {
 } sample_ids;
 
 /* What a bag keeps. */
-typedef struct bag_sums {
+typedef struct weight_sums {
     uint32_t n_kept;
     double below; /* sum w, or w^2 */
-} bag_sums;
+} weight_sums;
 
 typedef enum id_status { KEPT, DROPPED, REFUSED } id_status;
 
@@ -36,8 +36,8 @@ __device__ static inline int64_t id_at(const rk_cuda_batch *batch, uint32_t i) {
 
 /* The feature of a sample among those of all features. */
 __device__ static inline uint32_t feature_of(const rk_cuda_batch *batch, uint32_t item) {
-    return rk_find_last_begun(batch->n_features, item,
-                              [batch](uint32_t f) { return batch->feature_ids[f].first_sample; });
+    return rk_find_last_begin_up_to(batch->n_features, item,
+                                    [batch](uint32_t f) { return batch->feature_ids[f].first_sample; });
 }
 
 __device__ static inline sample_ids sample_at(const rk_cuda_batch *batch, uint32_t item) {
@@ -84,8 +84,8 @@ __device__ static inline id_status check_id_at(const sample_ids *s, uint32_t i) 
     return v;
 }
 
-__device__ static inline void write_use(const sample_ids *s, uint32_t use, int64_t row, uint32_t column,
-                                        float coefficient) {
+__device__ static inline void write_row_use(const sample_ids *s, uint32_t use, int64_t row, uint32_t column,
+                                            float coefficient) {
     const rk_cuda_batch *batch = s->batch;
     const rk_cuda_table *t = s->table;
     bool has_row = row >= 0, is_absent = t->is_dynamic && !t->shares_row_0 && row == 0,
@@ -101,8 +101,9 @@ __device__ static inline void write_use(const sample_ids *s, uint32_t use, int64
 }
 
 /* Ids lane, lane + n_lanes, ... of the sample. */
-__device__ static inline bag_sums sum_bag(const sample_ids *s, uint32_t lane, uint32_t n_lanes) {
-    bag_sums sums = {0, 0};
+__device__ static inline weight_sums sum_weights_of_bag(const sample_ids *s, uint32_t lane,
+                                                        uint32_t n_lanes) {
+    weight_sums sums = {0, 0};
     for (uint32_t i = s->begin + lane; i < s->end; i += n_lanes) {
         if (check_id_at(s, i) != KEPT) continue;
         double w = weight_at(s, i);
@@ -113,16 +114,16 @@ __device__ static inline bag_sums sum_bag(const sample_ids *s, uint32_t lane, ui
 }
 
 /* Without weights all of a bag have the same coefficient. */
-__device__ static inline float bag_scale(const sample_ids *s, uint32_t n_kept) {
+__device__ static inline float unweighted_bag_scale(const sample_ids *s, uint32_t n_kept) {
     if (s->feature->combiner == RK_COMBINER_SUM) return 1.0f;
     double count = n_kept;
     return n_kept ? (float)(1 / (s->feature->combiner == RK_COMBINER_MEAN ? count : sqrt(count))) : 0.0f;
 }
 
-__device__ static inline void store_bag_sums(const sample_ids *s, bag_sums sums, uint32_t lane,
-                                             uint32_t n_lanes) {
+__device__ static inline void store_coefficients_of_bag(const sample_ids *s, weight_sums sums, uint32_t lane,
+                                                        uint32_t n_lanes) {
     bool weighted = is_weighted(s);
-    float scale = weighted ? 1.0f : bag_scale(s, sums.n_kept);
+    float scale = weighted ? 1.0f : unweighted_bag_scale(s, sums.n_kept);
     int32_t combiner = combiner_of_feature(s);
     double below = combiner == RK_COMBINER_SQRTN ? sqrt(sums.below) : sums.below;
     if (lane == 0) s->batch->scales[s->ids->first_bag + s->sample] = scale;
@@ -132,24 +133,24 @@ __device__ static inline void store_bag_sums(const sample_ids *s, bag_sums sums,
         if (weighted && combiner == RK_COMBINER_SUM) coefficient = weight;
         if (weighted && combiner != RK_COMBINER_SUM)
             coefficient = below != 0 ? (float)(weight / below) : 0.0f;
-        write_use(s, s->ids->first_use + (i - s->ids->first_id), check_id(s, id, weight) == KEPT ? id : -1, 0,
-                  coefficient);
+        write_row_use(s, s->ids->first_use + (i - s->ids->first_id),
+                      check_id(s, id, weight) == KEPT ? id : -1, 0, coefficient);
     }
 }
 
 __device__ static inline void dedup_by_thread(const sample_ids *s) {
     uint32_t length = (uint32_t)s->feature->length, dim = (uint32_t)s->table->dim, position = 0;
     if (!length) {
-        store_bag_sums(s, sum_bag(s, 0, 1), 0, 1);
+        store_coefficients_of_bag(s, sum_weights_of_bag(s, 0, 1), 0, 1);
         return;
     }
     uint32_t use = s->ids->first_use + s->sample * length;
     for (uint32_t i = s->begin; i < s->end; i++) {
         if (check_id_at(s, i) != KEPT || position == length) continue;
-        write_use(s, use + position, id_at(s->batch, i), position * dim, 1.0f);
+        write_row_use(s, use + position, id_at(s->batch, i), position * dim, 1.0f);
         position++;
     }
-    for (; position < length; position++) write_use(s, use + position, -1, position * dim, 1.0f);
+    for (; position < length; position++) write_row_use(s, use + position, -1, position * dim, 1.0f);
 }
 
 __device__ static inline void dedup_positions_by_warp(const sample_ids *s, uint32_t lane) {
@@ -160,14 +161,15 @@ __device__ static inline void dedup_positions_by_warp(const sample_ids *s, uint3
         bool kept = i < s->end && check_id_at(s, i) == KEPT;
         uint32_t all = __ballot_sync(RK_FULL_WARP, kept),
                  position = n_before + (uint32_t)__popc(all & ((1u << lane) - 1));
-        if (kept && position < length) write_use(s, use + position, id_at(s->batch, i), position * dim, 1.0f);
+        if (kept && position < length)
+            write_row_use(s, use + position, id_at(s->batch, i), position * dim, 1.0f);
         n_before += (uint32_t)__popc(all);
     }
     for (uint32_t position = n_before + lane; position < length; position += RK_WARP)
-        write_use(s, use + position, -1, position * dim, 1.0f);
+        write_row_use(s, use + position, -1, position * dim, 1.0f);
 }
 
-__device__ static inline void split_bag(const sample_ids *s, uint32_t lane) {
+__device__ static inline void split_bag_into_chunks(const sample_ids *s, uint32_t lane) {
     uint32_t n = s->end - s->begin, n_chunks = (n + RK_CUDA_CHUNK - 1) / RK_CUDA_CHUNK, first = 0;
     uint32_t use = s->ids->first_use + (s->begin - s->ids->first_id);
     if (n <= RK_CUDA_CHUNK) return;
@@ -188,28 +190,28 @@ __device__ static inline void dedup_by_warp(const sample_ids *s, uint32_t lane) 
         dedup_positions_by_warp(s, lane);
         return;
     }
-    bag_sums sums = sum_bag(s, lane, RK_WARP);
+    weight_sums sums = sum_weights_of_bag(s, lane, RK_WARP);
     for (int width = RK_WARP / 2; width; width /= 2) {
         sums.n_kept += __shfl_xor_sync(RK_FULL_WARP, sums.n_kept, width);
         sums.below += __shfl_xor_sync(RK_FULL_WARP, sums.below, width);
     }
-    store_bag_sums(s, sums, lane, RK_WARP);
-    split_bag(s, lane);
+    store_coefficients_of_bag(s, sums, lane, RK_WARP);
+    split_bag_into_chunks(s, lane);
 }
 
-__device__ static inline bool fits_one_thread(const sample_ids *s) {
+__device__ static inline bool is_small_enough_for_thread(const sample_ids *s) {
     uint32_t n = s->end - s->begin, length = (uint32_t)s->feature->length;
     return length ? length <= ALONE_POSITIONS && n <= ALONE_IDS : n <= ALONE_IDS;
 }
 
 __global__ static void dedup_ids_kernel(const rk_cuda_batch *batch) {
     uint32_t n_items = batch->n_samples;
-    uint32_t lane = rk_table_lane();
-    for (uint32_t first = rk_table_warp() * RK_WARP; first < n_items; first += rk_table_n_threads()) {
+    uint32_t lane = rk_table_lane_number();
+    for (uint32_t first = rk_table_warp_number() * RK_WARP; first < n_items; first += rk_table_n_threads()) {
         bool for_all = false;
         if (first + lane < n_items) {
             sample_ids s = sample_at(batch, first + lane);
-            for_all = !fits_one_thread(&s);
+            for_all = !is_small_enough_for_thread(&s);
             if (!for_all) dedup_by_thread(&s);
         }
         for (uint32_t rest = __ballot_sync(RK_FULL_WARP, for_all); rest; rest &= rest - 1) {

@@ -9,14 +9,14 @@
  * part each. Read: a row and 4 bytes (20 with weights) a use; written: 4 dim bytes a bag. */
 #include "cuda/tables/table_kernel_helpers.h"
 
-__device__ static inline void add_strip(float sum[4], const float v[4], float coefficient) {
+__device__ static inline void add_scaled_strip(float sum[4], const float v[4], float coefficient) {
     for (int j = 0; j < 4; j++) sum[j] += coefficient * v[j];
 }
 
 /* Uses begin .. end-1 of one column strip, in order, RK_CUDA_TILE rows under way. */
 template <int layout, bool weighted>
-__device__ static inline void sum_in_order(const rk_cuda_batch *batch, const rk_cuda_table *table,
-                                           uint32_t begin, uint32_t end, int32_t column, float sum[4]) {
+__device__ static inline void sum_rows_in_order(const rk_cuda_batch *batch, const rk_cuda_table *table,
+                                                uint32_t begin, uint32_t end, int32_t column, float sum[4]) {
     const uint32_t *places_of = batch->places;
     const rk_cuda_use *uses = batch->uses;
     for (uint32_t i = begin; i < end; i += RK_CUDA_TILE) {
@@ -28,7 +28,7 @@ __device__ static inline void sum_in_order(const rk_cuda_batch *batch, const rk_
         }
         rk_load_strips<layout>(table, places, column, rows);
         for (uint32_t u = 0; u < RK_CUDA_TILE; u++)
-            if (places[u] != RK_CUDA_NONE) add_strip(sum, rows[u], coefficients[u]);
+            if (places[u] != RK_CUDA_NONE) add_scaled_strip(sum, rows[u], coefficients[u]);
     }
 }
 
@@ -36,14 +36,14 @@ template <int layout>
 __device__ static inline void sum_rows(const rk_cuda_batch *batch, const rk_cuda_table *table, bool weighted,
                                        uint32_t begin, uint32_t end, int32_t column, float sum[4]) {
     if (weighted)
-        sum_in_order<layout, true>(batch, table, begin, end, column, sum);
+        sum_rows_in_order<layout, true>(batch, table, begin, end, column, sum);
     else
-        sum_in_order<layout, false>(batch, table, begin, end, column, sum);
+        sum_rows_in_order<layout, false>(batch, table, begin, end, column, sum);
 }
 
-__device__ static inline void sum_any_rows(const rk_cuda_batch *batch, const rk_cuda_table *table,
-                                           bool weighted, uint32_t begin, uint32_t end, int32_t column,
-                                           float sum[4]) {
+__device__ static inline void sum_rows_of_any_layout(const rk_cuda_batch *batch, const rk_cuda_table *table,
+                                                     bool weighted, uint32_t begin, uint32_t end,
+                                                     int32_t column, float sum[4]) {
     switch (rk_rows_layout(table)) {
         case RK_ROWS_F32:
             sum_rows<RK_ROWS_F32>(batch, table, weighted, begin, end, column, sum);
@@ -57,8 +57,8 @@ __device__ static inline void sum_any_rows(const rk_cuda_batch *batch, const rk_
 }
 
 __global__ static void sum_bag_chunks_kernel(const rk_cuda_batch *batch) {
-    uint32_t lane = rk_table_lane();
-    for (uint32_t c = rk_table_warp(); c < batch->counts->n_bag_chunks; c += rk_table_n_warps()) {
+    uint32_t lane = rk_table_lane_number();
+    for (uint32_t c = rk_table_warp_number(); c < batch->counts->n_bag_chunks; c += rk_table_n_warps()) {
         rk_cuda_chunk chunk = batch->bag_chunks[c];
         const rk_cuda_table *table = &batch->tables[batch->features[chunk.owner].table];
         uint32_t class_ = (uint32_t)table->class_, n_lanes = 1u << class_,
@@ -70,8 +70,8 @@ __global__ static void sum_bag_chunks_kernel(const rk_cuda_batch *batch) {
         for (int32_t first = 0; first < dim; first += (int32_t)n_lanes * 4) {
             int32_t column = first + (int32_t)(lane & (n_lanes - 1)) * 4;
             float sum[4] = {0, 0, 0, 0};
-            if (column < dim) sum_any_rows(batch, table, weighted, begin, end, column, sum);
-            rk_sum_groups(sum, class_);
+            if (column < dim) sum_rows_of_any_layout(batch, table, weighted, begin, end, column, sum);
+            rk_sum_over_groups(sum, class_);
             if (lane < n_lanes)
                 rk_store_floats(batch->partials + (uint64_t)c * (uint32_t)batch->width, column, dim, true,
                                 sum);
@@ -89,7 +89,7 @@ typedef struct bags {
     bool single; /* bag b is use b alone, with the coefficient 1 */
 } bags;
 
-__device__ static inline float *bag_output(const bags *f, uint32_t bag) {
+__device__ static inline float *find_output_of_bag(const bags *f, uint32_t bag) {
     if (f->length == 1) return f->to.data + bag * f->to.stride;
     return f->to.data + bag / f->length * f->to.stride + (int64_t)(bag % f->length) * f->table->dim;
 }
@@ -106,7 +106,8 @@ __device__ static inline void copy_rows(const bags *f, uint32_t bag, uint32_t st
     for (uint32_t u = 0; u < RK_CUDA_TILE; u++) {
         if (places[u] == RK_CUDA_NONE) rows[u][0] = rows[u][1] = rows[u][2] = rows[u][3] = 0;
         if (bag + u * step < f->n)
-            rk_store_floats(bag_output(f, bag + u * step), column, f->table->dim, f->to.is_aligned, rows[u]);
+            rk_store_floats(find_output_of_bag(f, bag + u * step), column, f->table->dim, f->to.is_aligned,
+                            rows[u]);
     }
 }
 
@@ -125,17 +126,17 @@ __device__ static inline void sum_bag(const bags *f, uint32_t bag, int32_t colum
     } else {
         uint32_t partial = batch->bag_partials[f->ids->first_bag + bag],
                  n_chunks = (end - begin + RK_CUDA_CHUNK - 1) / RK_CUDA_CHUNK;
-        rk_add_partials(batch, partial, n_chunks, column, sum);
+        rk_add_sums_of_chunks(batch, partial, n_chunks, column, sum);
     }
     for (int j = 0; j < 4; j++) sum[j] *= scale;
-    rk_store_floats(bag_output(f, bag), column, f->table->dim, f->to.is_aligned, sum);
+    rk_store_floats(find_output_of_bag(f, bag), column, f->table->dim, f->to.is_aligned, sum);
 }
 
 /* The bags of a tile. */
 template <int layout>
 __device__ static inline void look_up_tile(const bags *f, uint32_t bag, uint32_t n_groups, uint32_t class_) {
     int32_t dim = f->table->dim;
-    for (int32_t column = (int32_t)(rk_table_lane() & ((1u << class_) - 1)) * 4; column < dim;
+    for (int32_t column = (int32_t)(rk_table_lane_number() & ((1u << class_) - 1)) * 4; column < dim;
          column += 4 << class_) {
         if (f->single)
             copy_rows<layout>(f, bag, n_groups, column);
@@ -146,9 +147,9 @@ __device__ static inline void look_up_tile(const bags *f, uint32_t bag, uint32_t
 }
 
 __global__ static void look_up_kernel(const rk_cuda_batch *batch, const rk_cuda_place *to) {
-    uint32_t lane = rk_table_lane();
-    for (uint32_t t = rk_table_warp(); t < batch->n_tiles; t += rk_table_n_warps()) {
-        uint32_t tile = rk_tile_at(batch, t), number = rk_tile_feature(batch, tile);
+    uint32_t lane = rk_table_lane_number();
+    for (uint32_t t = rk_table_warp_number(); t < batch->n_tiles; t += rk_table_n_warps()) {
+        uint32_t tile = rk_tile_of_number(batch, t), number = rk_tile_feature(batch, tile);
         const rk_cuda_feature *feature = &batch->features[number];
         bags f = {batch,
                   &batch->feature_ids[number],

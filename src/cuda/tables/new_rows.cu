@@ -8,7 +8,7 @@
 
 template <typename value>
 __device__ static inline void copy_values(value *to, const value *from, int32_t n) {
-    for (int32_t i = (int32_t)rk_table_lane(); i < n; i += RK_WARP) to[i] = from[i];
+    for (int32_t i = (int32_t)rk_table_lane_number(); i < n; i += RK_WARP) to[i] = from[i];
 }
 
 __device__ static inline void create_row(const rk_cuda_table *table, const rk_cuda_new_row *row,
@@ -21,13 +21,13 @@ __device__ static inline void create_row(const rk_cuda_table *table, const rk_cu
         copy_values((uint16_t *)table->rows + place * (uint64_t)table->dim,
                     (const uint16_t *)(const void *)values, table->dim);
     for (int s = 0; s < 2; s++)
-        for (int32_t i = (int32_t)rk_table_lane(); i < table->slot_widths[s]; i += RK_WARP)
+        for (int32_t i = (int32_t)rk_table_lane_number(); i < table->slot_widths[s]; i += RK_WARP)
             table->slots[s][place * (uint64_t)table->slot_widths[s] + (uint64_t)i] = table->slot_initial[s];
-    if (rk_table_lane() == 0) table->keys[place] = row->key;
+    if (rk_table_lane_number() == 0) table->keys[place] = row->key;
 }
 
 __global__ static void create_rows_kernel(const rk_cuda_batch *batch) {
-    for (uint32_t i = rk_table_warp(); i < batch->n_new_rows; i += rk_table_n_warps()) {
+    for (uint32_t i = rk_table_warp_number(); i < batch->n_new_rows; i += rk_table_n_warps()) {
         const rk_cuda_new_row *row = &batch->new_rows[i];
         create_row(&batch->tables[row->table], row, batch->new_values + row->at);
     }

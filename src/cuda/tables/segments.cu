@@ -8,7 +8,7 @@
 #include "cuda/tables/table_kernel_helpers.h"
 
 __global__ static void mark_segments_kernel(const rk_cuda_batch *batch) {
-    for (uint32_t p = rk_table_thread(); p < batch->n_uses; p += rk_table_n_threads()) {
+    for (uint32_t p = rk_table_thread_number(); p < batch->n_uses; p += rk_table_n_threads()) {
         uint64_t key = batch->sorted_keys[p];
         batch->heads[p] = key != batch->none_key && (p == 0 || key != batch->sorted_keys[p - 1]);
     }
@@ -16,12 +16,12 @@ __global__ static void mark_segments_kernel(const rk_cuda_batch *batch) {
 
 /* The table of a key. */
 __device__ static inline uint32_t table_of_key(const rk_cuda_batch *batch, uint64_t key) {
-    return rk_find_last_begun(batch->n_tables, key,
-                              [batch](uint32_t t) { return batch->tables[t].first_key; });
+    return rk_find_last_begin_up_to(batch->n_tables, key,
+                                    [batch](uint32_t t) { return batch->tables[t].first_key; });
 }
 
 /* Classes after `before` up to `last` begin at segment s. */
-__device__ static inline void begin_classes(rk_cuda_counts *counts, int before, int last, uint32_t s) {
+__device__ static inline void set_begin_of_classes(rk_cuda_counts *counts, int before, int last, uint32_t s) {
     for (int c = before + 1; c <= last; c++) counts->class_segments[c] = s;
 }
 
@@ -33,28 +33,28 @@ __device__ static inline void make_segment(const rk_cuda_batch *batch, uint32_t 
     rk_cuda_segment segment = {p, t, table->frames ? RK_CUDA_NONE : (uint32_t)(key - table->first_key),
                                RK_CUDA_NONE};
     batch->segments[number] = segment;
-    begin_classes(batch->counts, before, table->class_, number);
+    set_begin_of_classes(batch->counts, before, table->class_, number);
 }
 
-__device__ static inline void close_segments(const rk_cuda_batch *batch, uint32_t p) {
+__device__ static inline void end_segments(const rk_cuda_batch *batch, uint32_t p) {
     uint32_t n = batch->numbers[p];
     batch->counts->n_segments = n;
     batch->segments[n].begin = p + 1;
-    begin_classes(batch->counts, batch->tables[table_of_key(batch, batch->sorted_keys[p])].class_,
-                  RK_CUDA_CLASSES, n);
+    set_begin_of_classes(batch->counts, batch->tables[table_of_key(batch, batch->sorted_keys[p])].class_,
+                         RK_CUDA_CLASSES, n);
 }
 
 __global__ static void make_segments_kernel(const rk_cuda_batch *batch) {
-    for (uint32_t p = rk_table_thread(); p < batch->n_uses; p += rk_table_n_threads()) {
+    for (uint32_t p = rk_table_thread_number(); p < batch->n_uses; p += rk_table_n_threads()) {
         if (batch->sorted_keys[p] == batch->none_key) continue;
         batch->sorted_uses[p] = batch->uses[batch->sorted[p]];
         if (batch->heads[p]) make_segment(batch, p);
-        if (p + 1 == batch->n_uses || batch->sorted_keys[p + 1] == batch->none_key) close_segments(batch, p);
+        if (p + 1 == batch->n_uses || batch->sorted_keys[p + 1] == batch->none_key) end_segments(batch, p);
     }
 }
 
-__global__ static void cut_segments_kernel(const rk_cuda_batch *batch) {
-    for (uint32_t s = rk_table_thread(); s < batch->counts->n_segments; s += rk_table_n_threads()) {
+__global__ static void split_long_segments_into_chunks_kernel(const rk_cuda_batch *batch) {
+    for (uint32_t s = rk_table_thread_number(); s < batch->counts->n_segments; s += rk_table_n_threads()) {
         rk_cuda_segment *segment = &batch->segments[s];
         uint32_t end = segment[1].begin, n = end - segment->begin,
                  n_chunks = (n + RK_CUDA_CHUNK - 1) / RK_CUDA_CHUNK;
@@ -77,5 +77,5 @@ extern "C" void rk_cuda_mark_segments(rk_stream *stream, uint32_t n_most, const 
 extern "C" void rk_cuda_make_segments(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
     uint32_t blocks = rk_table_grid_size(n_most, RK_TABLE_THREADS);
     RK_LAUNCH(make_segments_kernel, blocks, RK_TABLE_THREADS, 0, stream, batch);
-    RK_LAUNCH(cut_segments_kernel, blocks, RK_TABLE_THREADS, 0, stream, batch);
+    RK_LAUNCH(split_long_segments_into_chunks_kernel, blocks, RK_TABLE_THREADS, 0, stream, batch);
 }

@@ -179,14 +179,15 @@ typedef struct rk_cuda_place {
     X(rk_cuda_create_rows, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))                \
     X(rk_cuda_mark_segments, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))              \
     X(rk_cuda_make_segments, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))              \
-    X(rk_cuda_find_in_caches, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))             \
-    X(rk_cuda_fill_caches, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))                \
+    X(rk_cuda_find_rows_in_caches, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))        \
+    X(rk_cuda_fill_caches_from_host, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))      \
     X(rk_cuda_write_back_cache,                                                                             \
       (rk_stream *stream, const rk_cuda_table *tables, uint32_t table, uint64_t n_places, bool invalidate)) \
     X(rk_cuda_lookup, (rk_stream *stream, uint32_t n_most_tiles, uint32_t n_most_chunks,                    \
                         const rk_cuda_batch *batch, const rk_cuda_place *to))                               \
-    X(rk_cuda_flag_rows_not_finite, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch,        \
-                             const rk_cuda_place *gradients, uint32_t *stop))                               \
+    X(rk_cuda_flag_gradients_not_finite,                                                                    \
+      (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch, const rk_cuda_place *gradients,      \
+       uint32_t *stop))                                                                                     \
     X(rk_cuda_sum_frequent_rows, (rk_stream *stream, uint32_t n_most_chunks, const rk_cuda_batch *batch,    \
                                   const rk_cuda_place *gradients, const uint32_t *stop))                    \
     X(rk_cuda_update_rows,                                                                                  \

@@ -29,19 +29,19 @@ static inline uint32_t rk_chunk_grid_size(uint64_t n_most) {
     return blocks < RK_CHUNK_BLOCKS ? blocks : (uint32_t)RK_CHUNK_BLOCKS;
 }
 
-__device__ static inline uint32_t rk_table_thread(void) {
+__device__ static inline uint32_t rk_table_thread_number(void) {
     return blockIdx.x * blockDim.x + threadIdx.x;
 }
 __device__ static inline uint32_t rk_table_n_threads(void) {
     return gridDim.x * blockDim.x;
 }
-__device__ static inline uint32_t rk_table_warp(void) {
-    return rk_table_thread() / RK_WARP;
+__device__ static inline uint32_t rk_table_warp_number(void) {
+    return rk_table_thread_number() / RK_WARP;
 }
 __device__ static inline uint32_t rk_table_n_warps(void) {
     return rk_table_n_threads() / RK_WARP;
 }
-__device__ static inline uint32_t rk_table_lane(void) {
+__device__ static inline uint32_t rk_table_lane_number(void) {
     return threadIdx.x % RK_WARP;
 }
 
@@ -141,7 +141,7 @@ __device__ static inline void rk_store_floats(float *row, int32_t column, int32_
 
 /* The tile that number t, below n_tiles, stands for: sample by sample where features have as many tiles, not
  * feature by feature, so that what is written or read of a sample's columns at one time lies together. */
-__device__ static inline uint32_t rk_tile_at(const rk_cuda_batch *batch, uint32_t t) {
+__device__ static inline uint32_t rk_tile_of_number(const rk_cuda_batch *batch, uint32_t t) {
     uint32_t n = batch->n_tiles / batch->n_features;
     return t < n * batch->n_features ? t % batch->n_features * n + t / batch->n_features : t;
 }
@@ -149,7 +149,7 @@ __device__ static inline uint32_t rk_tile_at(const rk_cuda_batch *batch, uint32_
 /* The last of n whose beginnings, in ascending order, are at or before `place`: whose place it is, since
  * those that have none begin where the next ones do. */
 template <typename begin_of>
-__device__ static inline uint32_t rk_find_last_begun(uint32_t n, uint64_t place, begin_of begin) {
+__device__ static inline uint32_t rk_find_last_begin_up_to(uint32_t n, uint64_t place, begin_of begin) {
     uint32_t low = 0, high = n;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
@@ -163,14 +163,14 @@ __device__ static inline uint32_t rk_find_last_begun(uint32_t n, uint64_t place,
 
 /* The feature that a tile of the lookup is of. */
 __device__ static inline uint32_t rk_tile_feature(const rk_cuda_batch *batch, uint32_t tile) {
-    return rk_find_last_begun(batch->n_features, tile,
-                              [batch](uint32_t f) { return batch->feature_ids[f].first_tile; });
+    return rk_find_last_begin_up_to(batch->n_features, tile,
+                                    [batch](uint32_t f) { return batch->feature_ids[f].first_tile; });
 }
 
 /* Sums of n chunks, from the batch's partial `first` on, to sum: in order, four under way, since a hot row
  * has many. */
-__device__ static inline void rk_add_partials(const rk_cuda_batch *batch, uint32_t first, uint32_t n,
-                                              int32_t column, float sum[4]) {
+__device__ static inline void rk_add_sums_of_chunks(const rk_cuda_batch *batch, uint32_t first, uint32_t n,
+                                                    int32_t column, float sum[4]) {
     enum { AHEAD = 4 };
     const float *from = batch->partials + (uint64_t)first * (uint32_t)batch->width;
     for (uint32_t c = 0; c < n; c += AHEAD) {
@@ -185,7 +185,7 @@ __device__ static inline void rk_add_partials(const rk_cuda_batch *batch, uint32
 }
 
 /* The sum over the groups of a warp of what lane l of each has, in a fixed order; in all groups. */
-__device__ static inline void rk_sum_groups(float v[4], uint32_t class_) {
+__device__ static inline void rk_sum_over_groups(float v[4], uint32_t class_) {
     for (uint32_t width = 1u << class_; width < RK_WARP; width *= 2)
         for (int j = 0; j < 4; j++) v[j] += __shfl_xor_sync(RK_FULL_WARP, v[j], (int)width);
 }

@@ -23,7 +23,7 @@
 enum { BUFFER_BYTES = 1 << 16, CRC_BYTES = 4 };
 
 /* The run file's folder, that of RK_CACHE, or the user's. NULL: none. */
-static rk_status find_folder(const rk_data_section *section, const char *directory, char **out) {
+static rk_status find_cache_folder(const rk_data_section *section, const char *directory, char **out) {
     const char *named = getenv("RK_CACHE"), *user = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     *out = NULL;
     if (section->cache.max_bytes == 0) return RK_OK;
@@ -36,7 +36,7 @@ static rk_status find_folder(const rk_data_section *section, const char *directo
 }
 
 /* Settings but for those that no row depends on. Logarithms differ between processors in their last bits. */
-static void write_settings(const rk_data_section *section, rk_buffer *out) {
+static void append_settings(const rk_data_section *section, rk_buffer *out) {
     rk_data_section s = *section;
     s.cache_bytes = s.reader_threads = 0;
     s.cache.path = NULL;
@@ -45,7 +45,7 @@ static void write_settings(const rk_data_section *section, rk_buffer *out) {
     rk_schema_emit(&rk_data_schema_table, &s, 0, out);
 }
 
-static rk_status add_inputs(const rk_data_section *section, const char *directory, rk_cache_key *key) {
+static rk_status add_input_files(const rk_data_section *section, const char *directory, rk_cache_key *key) {
     RK_TRY(rk_cache_inputs_add(&key->inputs, directory, section->train.path, (size_t)section->train.n_path));
     for (int64_t i = 0; i < section->n_joins; i++)
         RK_TRY(rk_cache_inputs_add(&key->inputs, directory, &section->joins[i].path, 1));
@@ -53,11 +53,11 @@ static rk_status add_inputs(const rk_data_section *section, const char *director
 }
 
 static rk_status fill_key(const rk_data_section *section, const char *directory, rk_cache_key *key) {
-    RK_TRY(find_folder(section, directory, &key->folder));
+    RK_TRY(find_cache_folder(section, directory, &key->folder));
     if (!key->folder) return RK_OK;
-    write_settings(section, &key->settings);
+    append_settings(section, &key->settings);
     RK_TRY(key->settings.status);
-    return add_inputs(section, directory, key);
+    return add_input_files(section, directory, key);
 }
 
 /* Of a file that is missing, who reads it says so. */
@@ -78,14 +78,14 @@ void rk_cache_key_release(rk_cache_key *key) {
 }
 
 /* To look at the content of files that no entry can be of would take as long as to read them. */
-bool rk_cache_key_serves(const rk_cache_key *key) {
+bool rk_cache_key_is_usable(const rk_cache_key *key) {
     uint64_t n_bytes = 0;
     for (size_t i = 0; key->folder && !key->inputs.has_streams && i < key->inputs.paths.n; i++)
         n_bytes += key->inputs.files[i].n_bytes;
     return n_bytes > 0 && n_bytes <= key->max_bytes;
 }
 
-static rk_status entry_path(const rk_cache_key *key, char **out) {
+static rk_status make_entry_path(const rk_cache_key *key, char **out) {
     char name[32];
     uint64_t hash = rk_hash_bytes(key->settings.data, key->settings.n_bytes, 0);
     for (size_t i = 0; i < key->inputs.paths.n; i++)
@@ -94,7 +94,7 @@ static rk_status entry_path(const rk_cache_key *key, char **out) {
     return rk_path_join(key->folder, name, out);
 }
 
-rk_status rk_cache_damaged(const rk_cache_reader *reader, const char *what) {
+rk_status rk_cache_damaged_error(const rk_cache_reader *reader, const char *what) {
     return rk_error(RK_BAD_DATA, "'%s' is damaged: %s", reader->path, what);
 }
 
@@ -103,7 +103,7 @@ static rk_status read_descriptor(rk_cache_reader *r, void *to, size_t n_bytes) {
         ssize_t got = read(r->descriptor, (char *)to + n, n_bytes - n);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return rk_error_errno(RK_IO, errno, "could not read '%s'", r->path);
-        if (got == 0) return rk_cache_damaged(r, "it ends too early");
+        if (got == 0) return rk_cache_damaged_error(r, "it ends too early");
         n += (size_t)got;
     }
     return RK_OK;
@@ -116,7 +116,7 @@ static rk_status fill_buffer(rk_cache_reader *r) {
 }
 
 rk_status rk_cache_read(rk_cache_reader *r, void *to, size_t n_bytes) {
-    if (n_bytes > r->n_left) return rk_cache_damaged(r, "it is shorter than its numbers say");
+    if (n_bytes > r->n_left) return rk_cache_damaged_error(r, "it is shorter than its numbers say");
     if (n_bytes == 0) return RK_OK;
     size_t ready = r->n_buffered - r->at, first = ready < n_bytes ? ready : n_bytes, rest = n_bytes - first;
     char *bytes = to;
@@ -142,7 +142,7 @@ rk_status rk_cache_read_u64(rk_cache_reader *r, uint64_t *out) {
 rk_status rk_cache_read_count(rk_cache_reader *r, size_t bytes, uint64_t *out) {
     uint64_t n;
     RK_TRY(rk_cache_read_u64(r, &n));
-    if (n > r->n_left / bytes) return rk_cache_damaged(r, "it is shorter than its numbers say");
+    if (n > r->n_left / bytes) return rk_cache_damaged_error(r, "it is shorter than its numbers say");
     *out = n;
     return RK_OK;
 }
@@ -153,7 +153,7 @@ static rk_status read_head(rk_cache_reader *r, rk_cache_key *key, bool *is_same)
     RK_AUTOFREE char *settings = NULL;
     *is_same = false;
     RK_TRY(rk_cache_read_u64(r, &magic));
-    if (magic != MAGIC) return rk_cache_damaged(r, "it does not begin as such a file does");
+    if (magic != MAGIC) return rk_cache_damaged_error(r, "it does not begin as such a file does");
     RK_TRY(rk_cache_read_count(r, 1, &n_settings));
     if (n_settings != key->settings.n_bytes) return RK_OK;
     RK_TRY(rk_alloc(n_settings, 1, &settings));
@@ -169,12 +169,12 @@ static rk_status read_head(rk_cache_reader *r, rk_cache_key *key, bool *is_same)
     return RK_OK;
 }
 
-static rk_status check_end(rk_cache_reader *r) {
+static rk_status check_end_and_checksum(rk_cache_reader *r) {
     uint32_t crc32c = r->crc32c, stored;
-    if (r->n_left) return rk_cache_damaged(r, "it is longer than its numbers say");
+    if (r->n_left) return rk_cache_damaged_error(r, "it is longer than its numbers say");
     r->n_left = sizeof stored;
     RK_TRY(rk_cache_read(r, &stored, sizeof stored));
-    return stored == crc32c ? RK_OK : rk_cache_damaged(r, "its checksum is another");
+    return stored == crc32c ? RK_OK : rk_cache_damaged_error(r, "its checksum is another");
 }
 
 static rk_status read_entry(rk_cache_reader *r, rk_cache_key *key, rk_cache_load load, void *context,
@@ -182,13 +182,13 @@ static rk_status read_entry(rk_cache_reader *r, rk_cache_key *key, rk_cache_load
     struct stat info;
     bool is_same = false;
     if (fstat(r->descriptor, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < CRC_BYTES)
-        return rk_cache_damaged(r, "it is too short");
+        return rk_cache_damaged_error(r, "it is too short");
     r->n_left = (uint64_t)info.st_size - CRC_BYTES;
     RK_TRY(rk_alloc(BUFFER_BYTES, 1, &r->buffer));
     RK_TRY(read_head(r, key, &is_same));
     if (!is_same) return RK_OK;
     RK_TRY(load(context, r));
-    RK_TRY(check_end(r));
+    RK_TRY(check_end_and_checksum(r));
     (void)!futimens(r->descriptor, NULL); /* it was used now */
     *found = true;
     return RK_OK;
@@ -197,8 +197,8 @@ static rk_status read_entry(rk_cache_reader *r, rk_cache_key *key, rk_cache_load
 rk_status rk_cache_find(rk_cache_key *key, rk_cache_load load, void *context, bool *found) {
     RK_AUTOFREE char *path = NULL;
     *found = false;
-    if (!rk_cache_key_serves(key)) return RK_OK;
-    RK_TRY(entry_path(key, &path));
+    if (!rk_cache_key_is_usable(key)) return RK_OK;
+    RK_TRY(make_entry_path(key, &path));
     rk_cache_reader reader = {.descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK),
                               .path = path};
     if (reader.descriptor < 0) return RK_OK;
@@ -243,7 +243,7 @@ typedef struct cached_file {
     int64_t used_ns;
 } cached_file;
 
-static int least_used_first(const void *a, const void *b) {
+static int compare_times_of_use(const void *a, const void *b) {
     const cached_file *x = a, *y = b;
     return x->used_ns < y->used_ns ? -1 : x->used_ns > y->used_ns;
 }
@@ -267,7 +267,7 @@ static rk_status list_entries(const char *folder, const char *path, cached_file 
 }
 
 /* Removes entries, the least used first, until there is room for n_bytes more. */
-static rk_status make_room(const rk_cache_key *key, const char *path, uint64_t n_bytes) {
+static rk_status evict_entries_to_make_room(const rk_cache_key *key, const char *path, uint64_t n_bytes) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_AUTOFREE cached_file *files = NULL;
     size_t n = 0;
@@ -276,7 +276,7 @@ static rk_status make_room(const rk_cache_key *key, const char *path, uint64_t n
     RK_TRY(rk_alloc(names.n, sizeof *files, &files));
     rk_status status = list_entries(key->folder, path, files, &n, &names);
     for (size_t i = 0; i < n; i++) all += files[i].n_bytes;
-    if (n) qsort(files, n, sizeof *files, least_used_first);
+    if (n) qsort(files, n, sizeof *files, compare_times_of_use);
     for (size_t i = 0; i < n; i++) {
         bool goes = status == RK_OK && all > key->max_bytes && unlink(files[i].path) == 0;
         if (goes) all -= files[i].n_bytes;
@@ -299,17 +299,17 @@ static rk_status open_entry(const rk_cache_key *key, const char *path, rk_writer
 static rk_status replace_entry(const rk_cache_key *key, rk_cache_save save, const void *context) {
     RK_AUTOFREE char *path = NULL;
     rk_cache_writer writer = {.max_bytes = key->max_bytes};
-    RK_TRY(entry_path(key, &path));
+    RK_TRY(make_entry_path(key, &path));
     RK_TRY(open_entry(key, path, &writer.file));
     writer.file.without_sync = true; /* the checksum tells what a crash has cut */
     rk_status status = write_entry(key, save, context, &writer);
-    if (status == RK_OK) status = make_room(key, path, writer.file.n_bytes);
+    if (status == RK_OK) status = evict_entries_to_make_room(key, path, writer.file.n_bytes);
     if (status == RK_OK) status = rk_writer_commit(&writer.file);
     rk_writer_release(&writer.file);
     return status;
 }
 
-static rk_status keep_entry(rk_cache_key *key, rk_cache_save save, const void *context) {
+static rk_status store_entry(rk_cache_key *key, rk_cache_save save, const void *context) {
     rk_directory_lock *lock;
     RK_TRY(rk_cache_inputs_hash(&key->inputs));
     if (!rk_cache_inputs_are_unchanged(&key->inputs)) return RK_OK;
@@ -319,9 +319,9 @@ static rk_status keep_entry(rk_cache_key *key, rk_cache_save save, const void *c
     return status;
 }
 
-void rk_cache_keep(rk_cache_key *key, rk_cache_save save, const void *context) {
-    if (!rk_cache_key_serves(key)) return;
-    rk_status status = keep_entry(key, save, context);
+void rk_cache_store(rk_cache_key *key, rk_cache_save save, const void *context) {
+    if (!rk_cache_key_is_usable(key)) return;
+    rk_status status = store_entry(key, save, context);
     if (status != RK_OK && status != RK_BUSY)
         rk_log(RK_LOG_INFO, "rows are not kept for the next run: %s", rk_last_error());
 }

@@ -22,7 +22,7 @@ typedef struct rk_cache_key {
 rk_status rk_cache_key_init(const rk_data_section *section, const char *directory, rk_cache_key *out);
 void rk_cache_key_release(rk_cache_key *key);
 /* Whether entries can be found and kept by it: not of streams, nor of files of more than max_bytes. */
-bool rk_cache_key_serves(const rk_cache_key *key);
+bool rk_cache_key_is_usable(const rk_cache_key *key);
 
 /* An entry on its way in. Whatever is read has been there: RK_BAD_DATA else. */
 typedef struct rk_cache_reader {
@@ -37,7 +37,7 @@ rk_status rk_cache_read(rk_cache_reader *reader, void *to, size_t n_bytes);
 rk_status rk_cache_read_u64(rk_cache_reader *reader, uint64_t *out);
 /* A number of elements that are to follow, of `bytes` each or more: no more than there is room for. */
 rk_status rk_cache_read_count(rk_cache_reader *reader, size_t bytes, uint64_t *out);
-rk_status rk_cache_damaged(const rk_cache_reader *reader, const char *what);
+rk_status rk_cache_damaged_error(const rk_cache_reader *reader, const char *what);
 
 /* Has `load` read the entry, if there is one for these settings and files. *found = false: there is none, and
  * what `load` has made is to be dropped. */
@@ -50,7 +50,7 @@ typedef struct rk_cache_writer {
     uint64_t max_bytes;
 } rk_cache_writer;
 typedef rk_status (*rk_cache_save)(const void *context, rk_cache_writer *writer);
-void rk_cache_keep(rk_cache_key *key, rk_cache_save save, const void *context);
+void rk_cache_store(rk_cache_key *key, rk_cache_save save, const void *context);
 rk_status rk_cache_write(rk_cache_writer *writer, const void *data, size_t n_bytes);
 rk_status rk_cache_write_u64(rk_cache_writer *writer, uint64_t value);
 

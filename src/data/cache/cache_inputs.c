@@ -21,19 +21,19 @@ void rk_cache_inputs_release(rk_cache_inputs *inputs) {
     *inputs = (rk_cache_inputs){0};
 }
 
-static int64_t nanoseconds(struct timespec t) {
+static int64_t timespec_to_nanoseconds(struct timespec t) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 /* false: there is no ordinary file. */
-static bool look_at_file(const char *path, rk_cache_input *out) {
+static bool stat_input_file(const char *path, rk_cache_input *out) {
     struct stat info;
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return false;
     *out = (rk_cache_input){.n_bytes = (uint64_t)info.st_size,
                             .device = (uint64_t)info.st_dev,
                             .inode = (uint64_t)info.st_ino,
-                            .modified_ns = nanoseconds(info.st_mtim),
-                            .changed_ns = nanoseconds(info.st_ctim),
+                            .modified_ns = timespec_to_nanoseconds(info.st_mtim),
+                            .changed_ns = timespec_to_nanoseconds(info.st_ctim),
                             .is_public = (info.st_mode & S_IROTH) != 0};
     return true;
 }
@@ -41,7 +41,7 @@ static bool look_at_file(const char *path, rk_cache_input *out) {
 static rk_status add_file(rk_cache_inputs *inputs, size_t number) {
     RK_TRY(rk_grow(&inputs->files, number, &inputs->capacity, sizeof *inputs->files));
     const char *path = inputs->paths.texts[number];
-    if (rk_path_is_memory(path) || !look_at_file(path, &inputs->files[number])) inputs->has_streams = true;
+    if (rk_path_is_memory(path) || !stat_input_file(path, &inputs->files[number])) inputs->has_streams = true;
     return RK_OK;
 }
 
@@ -51,7 +51,7 @@ rk_status rk_cache_inputs_add(rk_cache_inputs *inputs, const char *directory, ch
     struct timespec now;
     if (first == 0) {
         clock_gettime(CLOCK_REALTIME, &now);
-        inputs->listed_ns = nanoseconds(now);
+        inputs->listed_ns = timespec_to_nanoseconds(now);
     }
     RK_TRY(rk_expand_paths(directory, patterns, n_patterns, &inputs->paths));
     for (size_t i = first; i < inputs->paths.n; i++) RK_TRY(add_file(inputs, i));
@@ -96,7 +96,7 @@ bool rk_cache_inputs_are_unchanged(const rk_cache_inputs *inputs) {
         const rk_cache_input *then = &inputs->files[i];
         rk_cache_input now;
         if (then->changed_ns > inputs->listed_ns - SETTLED_NS) return false;
-        if (!look_at_file(inputs->paths.texts[i], &now)) return false;
+        if (!stat_input_file(inputs->paths.texts[i], &now)) return false;
         if (now.n_bytes != then->n_bytes || now.device != then->device || now.inode != then->inode ||
             now.modified_ns != then->modified_ns || now.changed_ns != then->changed_ns)
             return false;

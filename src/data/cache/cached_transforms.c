@@ -48,12 +48,13 @@ static rk_status save_fitted(const void *context, rk_cache_writer *w) {
 static rk_status load_boundaries(const rk_data_feature *f, rk_fitted *fitted, rk_cache_reader *r) {
     uint64_t n;
     RK_TRY(rk_cache_read_count(r, sizeof(double), &n));
-    if (n && n >= (uint64_t)f->quantiles) return rk_cache_damaged(r, "a feature has too many boundaries");
+    if (n && n >= (uint64_t)f->quantiles)
+        return rk_cache_damaged_error(r, "a feature has too many boundaries");
     RK_TRY(rk_alloc(n, sizeof *fitted->boundaries, &fitted->boundaries));
     RK_TRY(rk_cache_read(r, fitted->boundaries, n * sizeof(double)));
     for (uint64_t i = 0; i < n; i++)
         if (!isfinite(fitted->boundaries[i]) || (i && !(fitted->boundaries[i] > fitted->boundaries[i - 1])))
-            return rk_cache_damaged(r, "boundaries do not ascend");
+            return rk_cache_damaged_error(r, "boundaries do not ascend");
     fitted->n_boundaries = (int64_t)n;
     return RK_OK;
 }
@@ -71,7 +72,8 @@ static rk_status load_vocabulary(rk_vocabulary *v, rk_cache_reader *r) {
         RK_TRY(text.status);
         if (bytes) RK_TRY(rk_cache_read(r, bytes, n_bytes));
         RK_TRY(rk_vocabulary_add(v, (rk_span){bytes ? bytes : "", n_bytes}, 0, &number));
-        if ((uint64_t)number != i || count > INT64_MAX) return rk_cache_damaged(r, "a value is there twice");
+        if ((uint64_t)number != i || count > INT64_MAX)
+            return rk_cache_damaged_error(r, "a value is there twice");
         v->counts[number] = (int64_t)count;
     }
     return RK_OK;
@@ -81,7 +83,7 @@ static rk_status load_feature(const rk_data_feature *f, rk_fitted *fitted, rk_ca
     RK_TRY(rk_cache_read(r, &fitted->mean, sizeof fitted->mean));
     RK_TRY(rk_cache_read(r, &fitted->deviation, sizeof fitted->deviation));
     if (!isfinite(fitted->mean) || !isfinite(fitted->deviation) || !(fitted->deviation > 0))
-        return rk_cache_damaged(r, "a feature has no mean or deviation");
+        return rk_cache_damaged_error(r, "a feature has no mean or deviation");
     RK_TRY(load_boundaries(f, fitted, r));
     return load_vocabulary(&fitted->vocabulary, r);
 }
@@ -94,12 +96,12 @@ static rk_status load_fitted(void *context, rk_cache_reader *r) {
     return RK_OK;
 }
 
-static void forget_fitted(rk_transforms *t) {
+static void reset_all_fitted(rk_transforms *t) {
     for (int64_t i = 0; i < t->section->n_features; i++)
         if (rk_feature_is_fitted(&t->section->features[i])) rk_fitted_reset(&t->fitted[i]);
 }
 
-static rk_status fit_or_find(rk_transforms *t, const rk_fit_options *options) {
+static rk_status load_or_fit_transforms(rk_transforms *t, const rk_fit_options *options) {
     RK_AUTO(rk_cache_key_release) rk_cache_key key = {0};
     bool found;
     RK_TRY(rk_cache_key_init(t->section, options->directory, &key));
@@ -107,15 +109,15 @@ static rk_status fit_or_find(rk_transforms *t, const rk_fit_options *options) {
     RK_TRY(key.settings.status);
     RK_TRY(rk_cache_find(&key, load_fitted, t, &found));
     if (found) return RK_OK;
-    forget_fitted(t);
+    reset_all_fitted(t);
     RK_TRY(rk_transforms_fit_by_pass(t, options));
-    rk_cache_keep(&key, save_fitted, t);
+    rk_cache_store(&key, save_fitted, t);
     return RK_OK;
 }
 
 rk_status rk_cached_transforms_fit(const rk_data_section *section, const rk_yaml *yaml,
                                    const rk_fit_options *options, rk_transforms **out) {
     rk_fit_options cached = *options;
-    cached.fit = fit_or_find;
+    cached.fit = load_or_fit_transforms;
     return rk_transforms_fit_section(section, yaml, &cached, out);
 }

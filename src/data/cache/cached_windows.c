@@ -16,7 +16,7 @@ void rk_window_list_release(rk_window_list *list) {
     *list = (rk_window_list){0};
 }
 
-rk_status rk_cached_windows_key(const rk_window_manner *m, char *const *paths, size_t n_paths,
+rk_status rk_cached_windows_key(const rk_window_settings *m, char *const *paths, size_t n_paths,
                                 rk_cache_key *out) {
     RK_AUTO(rk_cache_key_release) rk_cache_key key = {0};
     uint64_t fitted;
@@ -34,12 +34,12 @@ rk_status rk_cached_windows_key(const rk_window_manner *m, char *const *paths, s
 }
 
 static rk_status save_integers(const int64_t *values, size_t n, rk_cache_writer *w) {
-    int width = rk_narrow_width(values, (int64_t)n, 0);
+    int width = rk_narrowest_integer_width(values, (int64_t)n, 0);
     uint64_t piece[PIECE];
     RK_TRY(rk_cache_write_u64(w, (uint64_t)width));
     for (size_t first = 0; first < n; first += PIECE) {
         size_t count = n - first < PIECE ? n - first : PIECE;
-        rk_narrow(piece, width, values + first, (int64_t)count, 0);
+        rk_narrow_integers(piece, width, values + first, (int64_t)count, 0);
         RK_TRY(rk_cache_write(w, piece, count * (size_t)width));
     }
     return RK_OK;
@@ -49,11 +49,11 @@ static rk_status load_integers(rk_cache_reader *r, size_t n, int64_t *out) {
     uint64_t width, piece[PIECE];
     RK_TRY(rk_cache_read_u64(r, &width));
     if (width > INT_MAX || !rk_integer_width_is_valid((int)width))
-        return rk_cache_damaged(r, "integers have a length that there is not");
+        return rk_cache_damaged_error(r, "integers have a length that there is not");
     for (size_t first = 0; first < n; first += PIECE) {
         size_t count = n - first < PIECE ? n - first : PIECE;
         RK_TRY(rk_cache_read(r, piece, count * width));
-        rk_widen(out + first, (int)width, piece, (int64_t)count);
+        rk_widen_integers(out + first, (int)width, piece, (int64_t)count);
     }
     return RK_OK;
 }
@@ -87,22 +87,22 @@ static rk_status save_windows(const void *context, rk_cache_writer *w) {
     return RK_OK;
 }
 
-void rk_cached_windows_keep(rk_cache_key *key, const rk_window_list *list) {
-    rk_cache_keep(key, save_windows, list);
+void rk_cached_windows_store(rk_cache_key *key, const rk_window_list *list) {
+    rk_cache_store(key, save_windows, list);
 }
 
 /* What is read into, and how much of it there may be. */
 typedef struct window_load {
-    const rk_window_manner *manner;
+    const rk_window_settings *manner;
     uint64_t max_bytes, n_bytes;
     rk_window_list list;
 } window_load;
 
 /* n elements are to follow that stand in the file with `least` bytes each or more, and in memory with `bytes`
  * each. */
-static rk_status expect(window_load *load, const rk_cache_reader *r, uint64_t n, uint64_t least,
-                        uint64_t bytes) {
-    if (n > r->n_left / least) return rk_cache_damaged(r, "it is shorter than its numbers say");
+static rk_status check_elements_fit(window_load *load, const rk_cache_reader *r, uint64_t n, uint64_t least,
+                                    uint64_t bytes) {
+    if (n > r->n_left / least) return rk_cache_damaged_error(r, "it is shorter than its numbers say");
     load->n_bytes += n * bytes;
     RK_FAIL_IF(load->n_bytes > load->max_bytes, RK_UNSUPPORTED,
                "'%s': its rows take more than data.cache_bytes", r->path);
@@ -111,16 +111,16 @@ static rk_status expect(window_load *load, const rk_cache_reader *r, uint64_t n,
 
 static rk_status load_offsets(window_load *load, rk_cache_reader *r, uint64_t n_ids, rk_id_list *out) {
     size_t n = (size_t)out->n + 1;
-    RK_TRY(expect(load, r, n, 1, sizeof *out->offsets));
+    RK_TRY(check_elements_fit(load, r, n, 1, sizeof *out->offsets));
     RK_TRY(rk_reserve(&out->offsets, &out->offsets_capacity, n, sizeof *out->offsets));
     RK_TRY(load_integers(r, n, out->offsets));
     bool ascend = out->offsets[0] == 0 && out->offsets[n - 1] == (int64_t)n_ids;
     for (size_t i = 1; i < n; i++) ascend &= out->offsets[i] >= out->offsets[i - 1];
-    return ascend ? RK_OK : rk_cache_damaged(r, "offsets do not ascend");
+    return ascend ? RK_OK : rk_cache_damaged_error(r, "offsets do not ascend");
 }
 
 /* k ids in each of n samples, or with -1 by offsets. */
-static bool ids_fit(int64_t k, int64_t n, uint64_t n_ids) {
+static bool is_valid_id_count(int64_t k, int64_t n, uint64_t n_ids) {
     if (k <= 0) return k == -1 || (k == 0 && n_ids == 0);
     return (uint64_t)k <= n_ids && n_ids % (uint64_t)k == 0 && n_ids / (uint64_t)k == (uint64_t)n;
 }
@@ -129,12 +129,12 @@ static rk_status load_ids(window_load *load, rk_cache_reader *r, int64_t n, bool
     uint64_t ids_per_sample, n_ids;
     RK_TRY(rk_cache_read_u64(r, &ids_per_sample));
     RK_TRY(rk_cache_read_u64(r, &n_ids));
-    if (!ids_fit((int64_t)ids_per_sample, n, n_ids))
-        return rk_cache_damaged(r, "samples have another number of ids than there are");
+    if (!is_valid_id_count((int64_t)ids_per_sample, n, n_ids))
+        return rk_cache_damaged_error(r, "samples have another number of ids than there are");
     out->n = n;
     out->ids_per_sample = (int64_t)ids_per_sample;
     if (out->ids_per_sample < 0) RK_TRY(load_offsets(load, r, n_ids, out));
-    RK_TRY(expect(load, r, n_ids, 1, sizeof *out->ids + (weighted ? sizeof *out->weights : 0)));
+    RK_TRY(check_elements_fit(load, r, n_ids, 1, sizeof *out->ids + (weighted ? sizeof *out->weights : 0)));
     RK_TRY(rk_id_list_reserve(out, n_ids, weighted));
     out->n_ids = n_ids;
     RK_TRY(load_integers(r, n_ids, out->ids));
@@ -149,8 +149,8 @@ static rk_status load_window(window_load *load, rk_cache_reader *r, rk_window *o
     uint64_t n;
     RK_TRY(rk_cache_read_u64(r, &n));
     if (n == 0 || n > (uint64_t)load->manner->window_rows)
-        return rk_cache_damaged(r, "a window has another number of rows than it can have");
-    RK_TRY(expect(load, r, n, bytes ? bytes : 1, bytes));
+        return rk_cache_damaged_error(r, "a window has another number of rows than it can have");
+    RK_TRY(check_elements_fit(load, r, n, bytes ? bytes : 1, bytes));
     RK_TRY(rk_window_reserve(out, (int64_t)n));
     RK_TRY(rk_cache_read(r, out->dense, n * dense));
     if (out->has_labels) RK_TRY(rk_cache_read(r, out->labels, n * labels));
@@ -165,7 +165,7 @@ static rk_status load_window(window_load *load, rk_cache_reader *r, rk_window *o
 static rk_status load_windows(void *context, rk_cache_reader *r) {
     window_load *load = context;
     rk_window_list *list = &load->list;
-    const rk_window_manner *m = load->manner;
+    const rk_window_settings *m = load->manner;
     uint64_t n;
     RK_TRY(rk_cache_read_count(r, 1, &n));
     for (uint64_t i = 0; i < n; i++) {
@@ -177,12 +177,12 @@ static rk_status load_windows(void *context, rk_cache_reader *r) {
         RK_TRY(load_window(load, r, window));
         window->first_row = (int64_t)i * m->window_rows;
         if (i + 1 < n && window->n_rows != m->window_rows)
-            return rk_cache_damaged(r, "a window has another number of rows than it can have");
+            return rk_cache_damaged_error(r, "a window has another number of rows than it can have");
     }
     return RK_OK;
 }
 
-rk_status rk_cached_windows_find(rk_cache_key *key, const rk_window_manner *manner, uint64_t max_bytes,
+rk_status rk_cached_windows_find(rk_cache_key *key, const rk_window_settings *manner, uint64_t max_bytes,
                                  rk_window_list *out, bool *found) {
     window_load load = {.manner = manner, .max_bytes = max_bytes};
     *found = false;

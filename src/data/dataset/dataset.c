@@ -28,7 +28,7 @@ typedef struct slot {
 } slot;
 
 struct rk_dataset {
-    rk_reader reader;
+    rk_window_reader reader;
     rk_transforms *own_transforms; /* NULL: they are the caller's */
     int64_t batch_size;
     slot *slots; /* [n_slots]; one is in the caller's hands, the others are filled ahead */
@@ -67,7 +67,7 @@ bool rk_dataset_has_split(const rk_data_section *section, const char *split) {
 }
 
 rk_status rk_dataset_check(const rk_dataset *d) {
-    return d->reader.files.part < 0 ? rk_reader_check(&d->reader) : RK_OK;
+    return d->reader.files.part < 0 ? rk_window_reader_check(&d->reader) : RK_OK;
 }
 
 /* Wait until slot `index` is free; false: the dataset stops. */
@@ -108,10 +108,10 @@ static void publish_slot(rk_dataset *d, pass *p, bool is_end, int64_t row, rk_st
 /* Rows in order need not be copied: out of windows that stay, or of one that is used up by the batch. */
 static rk_status make_batch(rk_dataset *d, const rk_window *window, const uint32_t *order, int64_t first,
                             int64_t n, rk_batch_memory *out) {
-    rk_reader *r = &d->reader;
-    if (!order && r->complete) return rk_batch_view(out, window, first, n);
-    if (!order && window == &r->current && n == window->n_rows) return rk_batch_swap_window(out, &r->current);
-    return rk_batch_gather(out, window, order, first, n);
+    rk_window_reader *r = &d->reader;
+    if (!order && r->complete) return rk_batch_view_window(out, window, first, n);
+    if (!order && window == &r->current && n == window->n_rows) return rk_batch_take_window(out, &r->current);
+    return rk_batch_gather_window_rows(out, window, order, first, n);
 }
 
 static rk_status fill_slot(rk_dataset *d, const rk_window *window, const uint32_t *order, int64_t first,
@@ -128,8 +128,8 @@ static rk_status fill_slot(rk_dataset *d, const rk_window *window, const uint32_
 }
 
 /* The batches of one window from row `from` of it. false: stop. */
-static bool hand_out_window(rk_dataset *d, pass *p, const rk_window *window, int64_t from,
-                            rk_status *status) {
+static bool publish_batches_of_window(rk_dataset *d, pass *p, const rk_window *window, int64_t from,
+                                      rk_status *status) {
     uint64_t number = (uint64_t)(window->first_row / d->reader.window_rows);
     if (d->reader.shuffles) {
         *status = rk_reserve(&p->order, &p->order_capacity, (size_t)window->n_rows, sizeof *p->order);
@@ -148,16 +148,16 @@ static bool hand_out_window(rk_dataset *d, pass *p, const rk_window *window, int
 }
 
 /* One epoch from `row` of it. false: stop. */
-static bool read_epoch(rk_dataset *d, pass *p, int64_t row, rk_status *status) {
-    rk_reader_rewind(&d->reader, row);
+static bool publish_batches_of_epoch(rk_dataset *d, pass *p, int64_t row, rk_status *status) {
+    rk_window_reader_rewind(&d->reader, row);
     for (;;) {
         const rk_window *window;
         uint64_t begin = rk_trace_begin();
-        *status = rk_reader_next(&d->reader, &window);
+        *status = rk_window_reader_next(&d->reader, &window);
         rk_trace_end(begin, "parse");
         if (*status != RK_OK || !window) return true;
         int64_t from = row - window->first_row;
-        if (from < window->n_rows && !hand_out_window(d, p, window, from > 0 ? from : 0, status))
+        if (from < window->n_rows && !publish_batches_of_window(d, p, window, from > 0 ? from : 0, status))
             return false;
         if (*status != RK_OK) return true;
     }
@@ -169,7 +169,7 @@ static void *run_read_thread(void *argument) {
     pass p = {.epoch = d->start.epoch};
     rk_status status = RK_OK;
     for (int64_t row = d->start.row; status == RK_OK; p.epoch++, row = 0) {
-        if (!read_epoch(d, &p, row, &status)) break;
+        if (!publish_batches_of_epoch(d, &p, row, &status)) break;
         if (status != RK_OK || !wait_for_free_slot(d, p.at)) break;
         publish_slot(d, &p, true, 0, RK_OK);
     }
@@ -247,7 +247,7 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
     d->batch_size = options->batch_size;
     d->taken = -1;
     d->n_rows = -1;
-    rk_reader *r = &d->reader;
+    rk_window_reader *r = &d->reader;
     r->section = section;
     r->transforms = transforms;
     r->labels_optional = options->labels_optional;
@@ -274,14 +274,14 @@ void rk_dataset_free(rk_dataset *d) {
     stop_read_thread(d);
     for (int32_t i = 0; d->slots && i < d->n_slots; i++) rk_batch_memory_release(&d->slots[i].memory);
     rk_free(d->slots);
-    if (d->reader.section) rk_reader_release(&d->reader);
+    if (d->reader.section) rk_window_reader_release(&d->reader);
     rk_transforms_free(d->own_transforms);
     pthread_mutex_destroy(&d->mutex);
     pthread_cond_destroy(&d->changed);
     rk_free(d);
 }
 
-void rk_dataset_own_transforms(rk_dataset *d, rk_transforms *transforms) {
+void rk_dataset_take_transforms(rk_dataset *d, rk_transforms *transforms) {
     d->own_transforms = transforms;
 }
 
@@ -299,7 +299,7 @@ static void release_taken_slot(rk_dataset *d) {
 /* on_bad_row: skip is no reason to be silent: a file that is read wrongly may lose most of its rows. */
 static void log_skipped_rows(rk_dataset *d) {
     static const char *const splits[] = {"train", "valid", "test"};
-    const rk_reader *r = &d->reader;
+    const rk_window_reader *r = &d->reader;
     if (d->n_skipped > d->n_told)
         rk_log(RK_LOG_WARNING, "'%s': %lld bad rows were skipped",
                r->files.part < 0 ? r->files.paths.texts[0] : splits[r->files.part], (long long)d->n_skipped);
@@ -370,7 +370,7 @@ static double batch_row_bytes(const rk_batch *b) {
     double bytes = 4.0 * b->n_dense + 4.0 * b->n_tasks + (b->sample_weights ? 4 : 0) + (b->groups ? 8 : 0);
     for (int32_t f = 0; f < b->n_features && b->n; f++) {
         const rk_ids *ids = &b->features[f];
-        double n_ids = (double)rk_ids_begin(ids, b->n) / (double)b->n;
+        double n_ids = (double)rk_ids_begin_of_sample(ids, b->n) / (double)b->n;
         bytes += n_ids * (ids->weights ? 12 : 8) + (ids->offsets ? 8 : 0);
     }
     return bytes;
@@ -378,7 +378,7 @@ static double batch_row_bytes(const rk_batch *b) {
 
 /* Of rows that are not known to be kept whole: what is kept grows by quarters; beyond the cache a window is
  * read while the cache holds those before it. */
-static double rows_bytes(const rk_dataset *d, double row, int64_t n_rows) {
+static double estimate_bytes_of_rows(const rk_dataset *d, double row, int64_t n_rows) {
     static const double growth = 1.2;
     double all = n_rows < 0 ? 1e18 : (double)n_rows * row, window = row * (double)d->reader.window_rows,
            cache = d->reader.n_epochs == 1 ? 0 : (double)d->reader.section->cache_bytes;
@@ -391,5 +391,5 @@ uint64_t rk_dataset_peak_bytes(const rk_dataset *d, const rk_batch *usual, int64
     uint64_t kept = d->kept_bytes, pieces = d->piece_bytes;
     pthread_mutex_unlock(mutex);
     double row = batch_row_bytes(usual), batches = row * (double)(d->batch_size * d->n_slots);
-    return (uint64_t)batches + (kept ? kept : pieces + (uint64_t)rows_bytes(d, row, n_rows));
+    return (uint64_t)batches + (kept ? kept : pieces + (uint64_t)estimate_bytes_of_rows(d, row, n_rows));
 }

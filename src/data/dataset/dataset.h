@@ -32,7 +32,7 @@ static inline void rk_dataset_auto_free(rk_dataset **dataset) { /* for RK_AUTO *
 }
 
 /* The dataset's transforms are freed with it. */
-void rk_dataset_own_transforms(rk_dataset *dataset, rk_transforms *transforms);
+void rk_dataset_take_transforms(rk_dataset *dataset, rk_transforms *transforms);
 const rk_transforms *rk_dataset_transforms(const rk_dataset *dataset);
 
 /* The batch that rk_dataset_next will give, if it was made already and its epoch goes on; else NULL. It stays

@@ -26,7 +26,7 @@ typedef struct numbering {
 rk_status rk_batch_single_id(const rk_batch *batch, const rk_data_schema *schema, int32_t feature, int64_t i,
                              int64_t *out) {
     const rk_ids *ids = &batch->features[feature];
-    int64_t begin = rk_ids_begin(ids, i), n = rk_ids_begin(ids, i + 1) - begin;
+    int64_t begin = rk_ids_begin_of_sample(ids, i), n = rk_ids_begin_of_sample(ids, i + 1) - begin;
     const rk_data_feature_info *info = &schema->features[feature];
     RK_FAIL_IF(n != 1, RK_BAD_DATA, "row %lld: feature '%s' has %lld ids; a pair has one user and one item",
                (long long)(batch->first_row + i), info->name, (long long)n);
@@ -38,19 +38,19 @@ rk_status rk_batch_single_id(const rk_batch *batch, const rk_data_schema *schema
     return RK_OK;
 }
 
-static rk_status add_pair(pair_list *list, pair p) {
+static rk_status append_pair(pair_list *list, pair p) {
     RK_TRY(rk_grow(&list->pairs, list->n, &list->capacity, sizeof *list->pairs));
     list->pairs[list->n++] = p;
     return RK_OK;
 }
 
-static rk_status add_pairs_of_batch(const rk_batch *batch, const rk_data_schema *schema,
-                                    rk_pair_features features, pair_list *list) {
+static rk_status append_pairs_of_batch(const rk_batch *batch, const rk_data_schema *schema,
+                                       rk_pair_features features, pair_list *list) {
     for (int64_t i = 0; i < batch->n; i++) {
         pair p;
         RK_TRY(rk_batch_single_id(batch, schema, features.user, i, &p.user));
         RK_TRY(rk_batch_single_id(batch, schema, features.item, i, &p.item));
-        RK_TRY(add_pair(list, p));
+        RK_TRY(append_pair(list, p));
     }
     return RK_OK;
 }
@@ -65,7 +65,7 @@ static void counting_sort_pairs(const pair *from, pair *to, size_t n, bool by_us
 }
 
 /* Sorted pairs without repetitions to lists by user. */
-static void fill_user_lists(rk_interactions *x, const pair *pairs, size_t n) {
+static void fill_item_lists_of_users(rk_interactions *x, const pair *pairs, size_t n) {
     int64_t kept = 0;
     for (size_t i = 0; i < n; i++) {
         if (i && pairs[i].user == pairs[i - 1].user && pairs[i].item == pairs[i - 1].item) continue;
@@ -134,7 +134,7 @@ static rk_status sort_pairs(rk_interactions *x, pair_list *list) {
     counting_sort_pairs(list->pairs, scratch, list->n, false, x->n_items, begins);
     memset(begins, 0, ((size_t)x->n_users + 1) * sizeof *begins);
     counting_sort_pairs(scratch, list->pairs, list->n, true, x->n_users, begins);
-    fill_user_lists(x, list->pairs, list->n);
+    fill_item_lists_of_users(x, list->pairs, list->n);
     return RK_OK;
 }
 
@@ -168,7 +168,7 @@ rk_status rk_interactions_collect(rk_dataset *dataset, rk_pair_features features
     const rk_batch *batch;
     rk_status status = rk_dataset_seek(dataset, (rk_dataset_position){0, 0});
     while (status == RK_OK && (status = rk_dataset_next(dataset, &batch)) == RK_OK)
-        status = add_pairs_of_batch(batch, schema, features, &list);
+        status = append_pairs_of_batch(batch, schema, features, &list);
     if (status == RK_END) {
         int64_t n_users = schema->features[features.user].cardinality,
                 n_items = schema->features[features.item].cardinality;
@@ -179,11 +179,11 @@ rk_status rk_interactions_collect(rk_dataset *dataset, rk_pair_features features
     return status;
 }
 
-static rk_status add_all_pairs(const rk_interactions *x, pair_list *list) {
+static rk_status append_all_pairs(const rk_interactions *x, pair_list *list) {
     for (int64_t u = 0; u < x->n_users; u++)
         for (int64_t i = x->offsets[u]; i < x->offsets[u + 1]; i++)
-            RK_TRY(add_pair(list,
-                            (pair){rk_interactions_user_id(x, u), rk_interactions_item_id(x, x->items[i])}));
+            RK_TRY(append_pair(
+                list, (pair){rk_interactions_user_id(x, u), rk_interactions_item_id(x, x->items[i])}));
     return RK_OK;
 }
 
@@ -191,8 +191,8 @@ rk_status rk_interactions_merge(const rk_interactions *a, const rk_interactions 
     pair_list list = {0};
     numbering users = {.has_keys = a->user_keys, .n = a->n_users},
               items = {.has_keys = a->item_keys, .n = a->n_items};
-    rk_status status = add_all_pairs(a, &list);
-    if (status == RK_OK) status = add_all_pairs(b, &list);
+    rk_status status = append_all_pairs(a, &list);
+    if (status == RK_OK) status = append_all_pairs(b, &list);
     if (status == RK_OK) status = build_interactions(&list, &users, &items, out);
     rk_free(list.pairs);
     return status;
@@ -203,7 +203,7 @@ rk_status rk_interactions_renumber(const rk_interactions *x, const rk_interactio
     pair_list list = {0};
     numbering users = {.has_keys = all->user_keys, .n = all->n_users},
               items = {.has_keys = all->item_keys, .n = all->n_items};
-    rk_status status = add_all_pairs(x, &list);
+    rk_status status = append_all_pairs(x, &list);
     if (status == RK_OK && users.has_keys) status = copy_keys(all->user_keys, &users);
     if (status == RK_OK && items.has_keys) status = copy_keys(all->item_keys, &items);
     if (status == RK_OK)

@@ -2,7 +2,7 @@
 #ifndef RK_DATA_DATASET_LABEL_DRIFT_H
 #define RK_DATA_DATASET_LABEL_DRIFT_H
 
-#include "data/transform/window.h"
+#include "data/transform/shuffle_window.h"
 
 enum { RK_DRIFT_TASKS = 8 };
 

@@ -17,7 +17,7 @@ struct rk_rows_with_texts {
     void *context;
     char *directory;
     rk_split_files files;
-    rk_rows_reader reader;
+    rk_joined_rows reader;
     const rk_chunk *chunk; /* NULL: none yet */
     int64_t at;            /* the row of the chunk that is next */
     int64_t file_row, row; /* its number in the files, and in the split */
@@ -44,8 +44,8 @@ static rk_status open_rows(rk_rows_with_texts *r, const rk_rows_with_texts_optio
     names[0] = o->may_miss;
     for (size_t i = 0; i < t->n_names; i++) names[n++] = t->names[i];
     for (size_t i = 0; i < o->n_columns; i++) names[n++] = o->columns[i];
-    RK_TRY(rk_rows_open(&r->files.manner, r->directory, r->files.paths.texts, r->files.paths.n, names, n,
-                        n_first + t->n_labels_names, &r->reader));
+    RK_TRY(rk_joined_rows_open(&r->files.manner, r->directory, r->files.paths.texts, r->files.paths.n, names,
+                               n, n_first + t->n_labels_names, &r->reader));
     memmove(r->reader.bindings, r->reader.bindings + n_first, (n - n_first) * sizeof *r->reader.bindings);
     return RK_OK;
 }
@@ -73,7 +73,7 @@ rk_status rk_rows_with_texts_open(const rk_data_section *section, const rk_trans
 
 void rk_rows_with_texts_free(rk_rows_with_texts *r) {
     if (!r) return;
-    rk_rows_release(&r->reader);
+    rk_joined_rows_release(&r->reader);
     rk_text_list_release(&r->files.paths);
     rk_vocabulary_release(&r->seen);
     rk_transform_scratch_release(&r->memory);
@@ -90,8 +90,8 @@ void rk_rows_with_texts_free(rk_rows_with_texts *r) {
 /* The text of a column in a row of the chunk. */
 static rk_span read_text(const rk_rows_with_texts *r, size_t column, int64_t row,
                          char scratch[RK_VALUE_BYTES]) {
-    rk_values values =
-        rk_rows_values(&r->reader, &r->chunk->columns, (int32_t)(r->transforms->n_names + column), row);
+    rk_values values = rk_joined_rows_get_values(&r->reader, &r->chunk->columns,
+                                                 (int32_t)(r->transforms->n_names + column), row);
     return values.begin < values.end ? rk_value_as_text(values.column, values.begin, scratch)
                                      : (rk_span){"", 0};
 }
@@ -151,10 +151,10 @@ static rk_status transform_row(rk_rows_with_texts *r) {
     return r->once ? rk_vocabulary_add(&r->seen, first, 1, &number) : RK_OK;
 }
 
-static rk_status fill_window(rk_rows_with_texts *r) {
+static rk_status fill_window_with_rows(rk_rows_with_texts *r) {
     while (r->window.n_rows < r->batch_size) {
         if (!r->chunk || r->at == r->chunk->columns.n_rows) {
-            RK_TRY(rk_source_read(r->reader.source, &r->chunk));
+            RK_TRY(rk_source_read_chunk(r->reader.source, &r->chunk));
             r->at = 0;
             if (r->chunk->columns.n_rows == 0) return RK_OK;
         }
@@ -168,7 +168,7 @@ static void log_skipped_rows(const rk_rows_with_texts *r) {
     if (n) rk_log(RK_LOG_WARNING, "'%s': %lld bad rows were skipped", r->files.paths.texts[0], (long long)n);
 }
 
-static rk_status find_text_spans(rk_rows_with_texts *r) {
+static rk_status set_text_spans(rk_rows_with_texts *r) {
     size_t n = (size_t)r->window.n_rows * r->n_columns;
     RK_TRY(rk_reserve(&r->spans, &r->spans_capacity, n, sizeof *r->spans));
     for (size_t i = 0, begin = 0; i < n; begin = r->ends[i++])
@@ -179,14 +179,14 @@ static rk_status find_text_spans(rk_rows_with_texts *r) {
 rk_status rk_rows_with_texts_next(rk_rows_with_texts *r, rk_batch_with_texts *out) {
     rk_window_clear(&r->window);
     rk_buffer_clear(&r->text);
-    RK_TRY(fill_window(r));
+    RK_TRY(fill_window_with_rows(r));
     if (r->window.n_rows == 0) {
         log_skipped_rows(r);
         RK_FAIL_IF(r->row == 0, RK_BAD_DATA, "'%s' has no rows", r->files.paths.texts[0]);
         return RK_END;
     }
-    RK_TRY(find_text_spans(r));
-    RK_TRY(rk_batch_view(&r->batch, &r->window, 0, r->window.n_rows));
+    RK_TRY(set_text_spans(r));
+    RK_TRY(rk_batch_view_window(&r->batch, &r->window, 0, r->window.n_rows));
     *out = (rk_batch_with_texts){&r->batch.batch, r->spans, r->rows};
     return RK_OK;
 }

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "data/transform/window.h"
+#include "data/transform/shuffle_window.h"
 
 rk_status rk_batch_memory_init(rk_batch_memory *m, const rk_window *like) {
     *m = (rk_batch_memory){0};
@@ -38,16 +38,16 @@ static rk_status gather_rows(rk_window *to, const rk_window *from, const uint32_
     return RK_OK;
 }
 
-rk_status rk_batch_gather(rk_batch_memory *m, const rk_window *w, const uint32_t *order, int64_t first,
-                          int64_t n) {
+rk_status rk_batch_gather_window_rows(rk_batch_memory *m, const rk_window *w, const uint32_t *order,
+                                      int64_t first, int64_t n) {
     rk_window_clear(&m->rows);
     RK_TRY(order ? gather_rows(&m->rows, w, order + first, n) : rk_window_append(&m->rows, w, first, n));
-    RK_TRY(rk_batch_view(m, &m->rows, 0, n));
+    RK_TRY(rk_batch_view_window(m, &m->rows, 0, n));
     m->batch.first_row = w->first_row + first;
     return RK_OK;
 }
 
-rk_status rk_batch_view(rk_batch_memory *m, const rk_window *w, int64_t first, int64_t n) {
+rk_status rk_batch_view_window(rk_batch_memory *m, const rk_window *w, int64_t first, int64_t n) {
     for (int32_t f = 0; f < w->schema->n_features; f++) {
         rk_ids all = rk_id_list_view(&w->features[f]);
         RK_TRY(rk_id_list_slice(&m->rows.features[f], &all, first, n, &m->ids[f]));
@@ -58,9 +58,9 @@ rk_status rk_batch_view(rk_batch_memory *m, const rk_window *w, int64_t first, i
     return RK_OK;
 }
 
-rk_status rk_batch_swap_window(rk_batch_memory *m, rk_window *w) {
+rk_status rk_batch_take_window(rk_batch_memory *m, rk_window *w) {
     rk_window taken = *w;
     *w = m->rows;
     m->rows = taken;
-    return rk_batch_view(m, &m->rows, 0, m->rows.n_rows);
+    return rk_batch_view_window(m, &m->rows, 0, m->rows.n_rows);
 }

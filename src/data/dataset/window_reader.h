@@ -14,7 +14,7 @@
 
 /* A piece of a file on its way: parsed, placed, transformed. Pieces may be transformed before they are
  * placed, unless two_steps. */
-typedef struct rk_reader_part {
+typedef struct rk_window_reader_part {
     rk_chunk chunk;
     rk_source *source;         /* that parses it */
     int64_t first_row, n_rows; /* of the chunk, that belong to the piece; n_rows -1: all */
@@ -31,7 +31,7 @@ typedef struct rk_reader_part {
     rk_status status; /* met when this part's turn has come */
     int64_t bad_row;  /* of the chunk, that the error is about, or -1 */
     char error[4096];
-} rk_reader_part;
+} rk_window_reader_part;
 
 /* The files of a split, and which of their rows are the split's. */
 typedef struct rk_split_files {
@@ -46,7 +46,7 @@ rk_status rk_split_files_find(const rk_data_section *section, const char *direct
 /* Whether the row, by its number in the files, is one of the split's. */
 bool rk_split_files_have_row(const rk_split_files *files, const rk_data_section *section, int64_t file_row);
 
-typedef struct rk_reader {
+typedef struct rk_window_reader {
     const rk_data_section *section;
     const rk_transforms *transforms;
     char *directory;
@@ -58,11 +58,11 @@ typedef struct rk_reader {
     int64_t n_epochs;        /* that are wanted, 0: not known */
     int32_t share, n_shares; /* window w is read where w mod n_shares is `share` */
     atomic_bool stop;    /* set by another thread: there is no next window, and the pass must be begun anew */
-    rk_rows_reader rows; /* open during a pass */
+    rk_joined_rows rows; /* open during a pass */
     bool is_open, has_labels;
     bool has_read_stream; /* a pipe: there is no second pass */
     rk_worker_pool *team;
-    rk_reader_part *parts; /* [n_parts], made with the first pass */
+    rk_window_reader_part *parts; /* [n_parts], made with the first pass */
     size_t n_parts;
     uint64_t n_taken, n_placed, n_used; /* pieces of a pass so far; piece i is parts[i % n_parts]. Those on
                                          * their way are of one file, unless there is an index */
@@ -94,14 +94,14 @@ typedef struct rk_reader {
     uint64_t piece_bytes; /* of the largest part so far */
     rk_window current;    /* where windows are not kept */
     size_t next;          /* window of the epoch */
-} rk_reader;
+} rk_window_reader;
 
 /* To the beginning of an epoch, or to one of its rows: windows before that row's may be left out. */
-void rk_reader_rewind(rk_reader *reader, int64_t row);
+void rk_window_reader_rewind(rk_window_reader *reader, int64_t row);
 /* The next window of the epoch that is of this share; NULL at its end. */
-rk_status rk_reader_next(rk_reader *reader, const rk_window **out);
-void rk_reader_release(rk_reader *reader);
+rk_status rk_window_reader_next(rk_window_reader *reader, const rk_window **out);
+void rk_window_reader_release(rk_window_reader *reader);
 /* That the files of a split can be read, and have a row, by their beginnings. */
-rk_status rk_reader_check(const rk_reader *reader);
+rk_status rk_window_reader_check(const rk_window_reader *reader);
 
 #endif

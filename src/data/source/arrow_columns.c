@@ -91,8 +91,8 @@ static rk_status check_lengths(const char *column, const struct ArrowArray *a) {
     return RK_OK;
 }
 
-static rk_status open_values(const char *column, const struct ArrowSchema *s, const struct ArrowArray *a,
-                             values *out) {
+static rk_status open_array_values(const char *column, const struct ArrowSchema *s,
+                                   const struct ArrowArray *a, values *out) {
     if (!s || !a || !s->format) return damaged_array_error(column, "a struct or a format is missing");
     RK_TRY(check_lengths(column, a));
     layout l = layout_of_format(s->format);
@@ -199,24 +199,24 @@ typedef struct column_reader {
     values rows, leaf, dictionary;
     bool has_dictionary;
     const rk_arrow_manner *manner;
-    int64_t first_text; /* of word_values(), where places of texts begin */
+    int64_t first_text; /* of values_of_dictionary_or_leaf(), where places of texts begin */
     rk_column *out;
 } column_reader;
 
-static const values *word_values(const column_reader *t) {
+static const values *values_of_dictionary_or_leaf(const column_reader *t) {
     return t->has_dictionary ? &t->dictionary : &t->leaf;
 }
 
 static rk_status open_column_reader(const char *column, const struct ArrowSchema *s,
                                     const struct ArrowArray *a, column_reader *t) {
-    RK_TRY(open_values(column, s, a, &t->rows));
+    RK_TRY(open_array_values(column, s, a, &t->rows));
     t->leaf = t->rows;
     if (is_list_layout(t->rows.layout)) {
         if (s->n_children != 1 || a->n_children != 1 || !s->children || !a->children)
             return damaged_array_error(column, "a list without its values");
         s = s->children[0];
         a = a->children[0];
-        RK_TRY(open_values(column, s, a, &t->leaf));
+        RK_TRY(open_array_values(column, s, a, &t->leaf));
         RK_FAIL_IF(is_list_layout(t->leaf.layout), RK_BAD_DATA, "column '%s': lists of lists are not taken",
                    column);
     }
@@ -224,7 +224,7 @@ static rk_status open_column_reader(const char *column, const struct ArrowSchema
     if (!t->has_dictionary) return RK_OK;
     if (t->leaf.layout < I8 || t->leaf.layout > U64)
         return damaged_array_error(column, "indices of a dictionary that are no integers");
-    RK_TRY(open_values(column, s->dictionary, a->dictionary, &t->dictionary));
+    RK_TRY(open_array_values(column, s->dictionary, a->dictionary, &t->dictionary));
     if (s->dictionary->dictionary || is_list_layout(t->dictionary.layout))
         return rk_error(RK_BAD_DATA, "column '%s': a dictionary of dictionaries or lists is not taken",
                         column);
@@ -302,7 +302,7 @@ static rk_status append_value(column_reader *t, int64_t i) {
     return RK_OK;
 }
 
-static rk_status append_row(column_reader *t, int64_t row) {
+static rk_status append_values_of_row(column_reader *t, int64_t row) {
     int64_t begin = row, end = row + 1;
     if (is_list_layout(t->rows.layout)) {
         if (t->rows.layout != LIST_FIXED || is_value_valid(&t->rows, row))
@@ -363,7 +363,7 @@ rk_status rk_arrow_check_schema(const struct ArrowSchema *s) {
     return RK_OK;
 }
 
-rk_status rk_arrow_check(const struct ArrowSchema *s, const struct ArrowArray *a) {
+rk_status rk_arrow_check_array(const struct ArrowSchema *s, const struct ArrowArray *a) {
     RK_TRY(rk_arrow_check_schema(s));
     RK_FAIL_IF(!a, RK_INVALID_ARGUMENT, "the columns need an array");
     RK_TRY(check_lengths("struct", a));
@@ -388,7 +388,7 @@ static size_t value_bytes_of_layout(layout l) {
 
 /* Numbers as a column has them, as many in each row and none of them null: where they stand. NULL: they are
  * to be copied. */
-static const void *find_borrowed(const column_reader *t, int64_t first, int64_t n) {
+static const void *find_borrowable_values(const column_reader *t, int64_t first, int64_t n) {
     const values *leaf = &t->leaf;
     const size_t bytes = value_bytes_of_layout(leaf->layout);
     const bool is_fixed = t->rows.layout == LIST_FIXED;
@@ -409,24 +409,25 @@ static rk_status find_first_value(const column_reader *t, int64_t first, int64_t
                                                                : RK_OK;
 }
 
-static rk_status append_rows(column_reader *t, int64_t first, int64_t n) {
+static rk_status append_values_of_rows(column_reader *t, int64_t first, int64_t n) {
     rk_column *out = t->out;
     int64_t n_values;
     RK_TRY(count_values(t, first, n, &n_values));
-    rk_column_set_type(out, column_type_of_layout(word_values(t)->layout));
-    const void *borrowed = find_borrowed(t, first, n);
-    if (borrowed) return rk_column_borrow(out, borrowed, n, t->rows.layout == LIST_FIXED ? t->rows.each : 1);
+    rk_column_set_type(out, column_type_of_layout(values_of_dictionary_or_leaf(t)->layout));
+    const void *borrowed = find_borrowable_values(t, first, n);
+    if (borrowed)
+        return rk_column_borrow_values(out, borrowed, n, t->rows.layout == LIST_FIXED ? t->rows.each : 1);
     RK_TRY(rk_column_reserve(out, n, n_values, 0));
     out->per_row = -1;
     out->n_text_bytes = 0;
-    const values *words = word_values(t);
+    const values *words = values_of_dictionary_or_leaf(t);
     RK_TRY(find_first_value(t, first, n, &t->first_text));
     out->text = words->text && words->length > t->first_text && list_offset_at(words, t->first_text) >= 0
                     ? words->text + list_offset_at(words, t->first_text)
                     : "";
     out->offsets[0] = 0;
     for (int64_t i = 0; i < n; i++) {
-        rk_status status = append_row(t, first + i);
+        rk_status status = append_values_of_row(t, first + i);
         if (status == RK_BAD_DATA) /* of a value; others are of the array */
             return rk_error_context(status, "row %lld", (long long)(t->manner->first_row + i));
         RK_TRY(status);
@@ -439,5 +440,5 @@ rk_status rk_arrow_read_column(const struct ArrowSchema *s, const struct ArrowAr
                                const rk_arrow_manner *manner, rk_column *out) {
     column_reader t = {.manner = manner, .out = out};
     RK_TRY(open_column_reader(s->children[child]->name, s->children[child], a->children[child], &t));
-    return append_rows(&t, a->offset, a->length);
+    return append_values_of_rows(&t, a->offset, a->length);
 }

@@ -10,7 +10,7 @@
 /* That it is a struct whose children have names. */
 rk_status rk_arrow_check_schema(const struct ArrowSchema *schema);
 /* That both are a struct of as many children, whose rows are all there. */
-rk_status rk_arrow_check(const struct ArrowSchema *schema, const struct ArrowArray *array);
+rk_status rk_arrow_check_array(const struct ArrowSchema *schema, const struct ArrowArray *array);
 /* The type of the column that a child becomes. Errors name it: its type is not taken. */
 rk_status rk_arrow_column_type(const struct ArrowSchema *child, rk_column_type *out);
 

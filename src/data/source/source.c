@@ -33,7 +33,7 @@ void rk_source_close_stream(rk_source *s) {
     s->stream = NULL;
 }
 
-static void forget_path_columns(rk_source *s) {
+static void release_path_columns(rk_source *s) {
     for (size_t i = 0; i < s->n_path_columns; i++) rk_free(s->path_columns[i].value);
     rk_free(s->path_columns);
     s->path_columns = NULL;
@@ -46,7 +46,7 @@ static void close_file(rk_source *s) {
     s->state = NULL;
     if (s->stream) s->finished_bytes += (double)rk_byte_stream_file_position(s->stream);
     rk_source_close_stream(s);
-    forget_path_columns(s);
+    release_path_columns(s);
 }
 
 rk_status rk_source_open_single_file(const rk_source *s, size_t file, const rk_source *like,
@@ -57,7 +57,7 @@ rk_status rk_source_open_single_file(const rk_source *s, size_t file, const rk_s
     options.n_paths = 1;
     RK_TRY(rk_source_open(&options, &one));
     for (size_t i = 0; s->packed && i < options.n_wanted; i++)
-        if (s->packed[i]) RK_TRY(rk_source_keep_packed(one, (int32_t)i));
+        if (s->packed[i]) RK_TRY(rk_source_allow_packed_column(one, (int32_t)i));
     if (like) RK_TRY(rk_columns_init_like(&one->columns, &like->columns));
     one->has_columns = like != NULL;
     *out = one;
@@ -140,7 +140,7 @@ static rk_status read_stream_chunk(rk_source *s, rk_chunk *chunk, bool *found) {
     return rk_byte_lookahead_swap_buffer(l, n, &chunk->memory, &chunk->memory_bytes);
 }
 
-rk_status rk_source_keep_packed(rk_source *s, int32_t column) {
+rk_status rk_source_allow_packed_column(rk_source *s, int32_t column) {
     if (!s->packed) RK_TRY(rk_alloc(s->options.n_wanted, sizeof *s->packed, &s->packed));
     s->packed[column] = true;
     return RK_OK;
@@ -166,7 +166,7 @@ rk_status rk_source_next_piece(rk_source *s, rk_chunk *chunk, bool *found) {
 }
 
 /* The columns of the chunk, empty, as the source's. */
-static rk_status begin_chunk(const rk_source *s, rk_chunk *chunk) {
+static rk_status init_chunk_columns(const rk_source *s, rk_chunk *chunk) {
     chunk->n_lines = chunk->n_skipped = 0;
     chunk->status = RK_OK;
     chunk->error_at = RK_AT_NOWHERE;
@@ -182,20 +182,20 @@ static rk_status fill_path_columns(const rk_source *s, rk_chunk *chunk) {
         rk_column_set_type(column, RK_COLUMN_TEXT);
         column->n_text_bytes = 0;
         if (*value) RK_TRY(rk_column_add_text(column, (rk_span){value, strlen(value)}));
-        RK_TRY(rk_column_repeat(column, chunk->columns.n_rows));
+        RK_TRY(rk_column_repeat_row(column, chunk->columns.n_rows));
     }
     return RK_OK;
 }
 
-void rk_source_parse(const rk_source *s, rk_chunk *chunk) {
-    chunk->status = begin_chunk(s, chunk);
+void rk_source_parse_chunk(const rk_source *s, rk_chunk *chunk) {
+    chunk->status = init_chunk_columns(s, chunk);
     if (chunk->status == RK_OK) chunk->status = s->reader->parse(s, chunk);
     if (chunk->status == RK_OK) chunk->status = fill_path_columns(s, chunk);
     if (chunk->status != RK_OK) rk_error_copy(chunk->error, sizeof chunk->error);
 }
 
-void rk_source_skip(const rk_source *s, rk_chunk *chunk) {
-    chunk->status = begin_chunk(s, chunk);
+void rk_source_skip_chunk(const rk_source *s, rk_chunk *chunk) {
+    chunk->status = init_chunk_columns(s, chunk);
     if (chunk->status != RK_OK) rk_error_copy(chunk->error, sizeof chunk->error);
     chunk->n_lines = chunk->known_rows;
 }
@@ -215,18 +215,18 @@ rk_status rk_source_finish_chunk(rk_source *s, rk_chunk *chunk) {
     return status;
 }
 
-rk_status rk_source_read(rk_source *s, const rk_chunk **out) {
+rk_status rk_source_read_chunk(rk_source *s, const rk_chunk **out) {
     rk_chunk *chunk = &s->own;
     for (bool found = false;;) {
         RK_TRY(rk_source_next_piece(s, chunk, &found));
         bool more = found;
         if (!found) RK_TRY(rk_source_next_file(s, &more));
         if (!more) {
-            RK_TRY(begin_chunk(s, chunk));
+            RK_TRY(init_chunk_columns(s, chunk));
             break;
         }
         if (!found) continue;
-        rk_source_parse(s, chunk);
+        rk_source_parse_chunk(s, chunk);
         RK_TRY(rk_source_finish_chunk(s, chunk));
         if (chunk->columns.n_rows > 0) break;
     }
@@ -236,7 +236,7 @@ rk_status rk_source_read(rk_source *s, const rk_chunk **out) {
 
 rk_status rk_source_check(rk_source *s) {
     const rk_chunk *chunk;
-    RK_TRY(rk_source_read(s, &chunk));
+    RK_TRY(rk_source_read_chunk(s, &chunk));
     RK_FAIL_IF(chunk->columns.n_rows == 0, RK_BAD_DATA, "'%s' has no rows", s->options.paths[0]);
     for (bool found = true; found;) RK_TRY(rk_source_next_file(s, &found));
     return RK_OK;

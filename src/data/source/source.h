@@ -65,22 +65,22 @@ static inline void rk_source_auto_free(rk_source **source) { /* for RK_AUTO */
 }
 /* Whole numbers of the column, by its number among the wanted ones, may be left as rk_column.packed. Before
  * the first file is opened. */
-rk_status rk_source_keep_packed(rk_source *source, int32_t column);
+rk_status rk_source_allow_packed_column(rk_source *source, int32_t column);
 /* Open the next file, when no piece of the one before is used any more; *found = false: there is none. */
 rk_status rk_source_next_file(rk_source *source, bool *found);
 /* The next piece of the open file; *found = false: it has no more. */
 rk_status rk_source_next_piece(rk_source *source, rk_chunk *chunk, bool *found);
 /* Fill in the chunk's rows. rk_source_finish_chunk returns what failed. */
-void rk_source_parse(const rk_source *source, rk_chunk *chunk);
+void rk_source_parse_chunk(const rk_source *source, rk_chunk *chunk);
 /* In its place, if known_rows is not -1 and the rows are not needed. The chunk has no rows, and
  * rk_source_finish_chunk counts them. */
-void rk_source_skip(const rk_source *source, rk_chunk *chunk);
+void rk_source_skip_chunk(const rk_source *source, rk_chunk *chunk);
 /* In order of the pieces: numbers the lines. A bad row is an error naming file and line, or with on_bad_row:
  * skip it is counted. */
 rk_status rk_source_finish_chunk(rk_source *source, rk_chunk *chunk);
 /* All three, into a chunk of the source's own: the next rows (valid until the next read); n_rows = 0 at the
  * end. */
-rk_status rk_source_read(rk_source *source, const rk_chunk **out);
+rk_status rk_source_read_chunk(rk_source *source, const rk_chunk **out);
 /* To the end: that every file opens and has the columns, and that there is a row. */
 rk_status rk_source_check(rk_source *source);
 int64_t rk_source_n_skipped(const rk_source *source);

@@ -26,12 +26,12 @@ static rk_status append_user(const rk_source *s, rk_chunk *chunk, int64_t user) 
 
 static rk_status parse_line(const rk_source *s, rk_chunk *chunk, const char *data, size_t n_bytes) {
     rk_adjacency_line line;
-    rk_status status = rk_adjacency_begin(data, n_bytes, &line);
+    rk_status status = rk_adjacency_begin_line(data, n_bytes, &line);
     if (status != RK_OK) return rk_chunk_end_row(s, chunk, status);
     for (bool first = true;; first = false) {
         int64_t item;
         bool found;
-        status = rk_adjacency_next(&line, &item, &found);
+        status = rk_adjacency_next_item(&line, &item, &found);
         if (!found) return first && !line.is_blank ? append_user(s, chunk, line.user) : RK_OK;
         if (status == RK_OK) status = append_pair(s, chunk, line.user, item);
         RK_TRY(rk_chunk_end_row(s, chunk, status));

@@ -25,7 +25,7 @@ static rk_status stream_error(const rk_source *s, int code, const char *what) {
     return rk_error(RK_IO, "'%s': the stream gives no %s: %s", rk_source_path(s), what, why);
 }
 
-static bool has_rows(const arrow_state *a) {
+static bool has_rows_left(const arrow_state *a) {
     return a->array && a->row < a->array->array.length;
 }
 
@@ -44,7 +44,7 @@ static rk_status next_array(rk_source *s, bool *found) {
     }
     *found = a->array->array.release != NULL;
     if (!*found) return RK_OK;
-    rk_status status = rk_arrow_check(&a->schema, &a->array->array);
+    rk_status status = rk_arrow_check_array(&a->schema, &a->array->array);
     return status == RK_OK ? RK_OK
                            : rk_error_context(status, "'%s': the array that begins with row %lld",
                                               rk_source_path(s), (long long)a->stream_row);
@@ -54,7 +54,7 @@ static rk_status next_arrow_chunk(rk_source *s, rk_chunk *chunk, bool *found) {
     arrow_state *a = s->state;
     rk_arrow_array_unref(chunk->array);
     chunk->array = NULL;
-    for (*found = true; *found && !has_rows(a);) RK_TRY(next_array(s, found));
+    for (*found = true; *found && !has_rows_left(a);) RK_TRY(next_array(s, found));
     if (!*found) return RK_OK;
     int64_t left = a->array->array.length - a->row,
             most = RK_MAX_PIECE_CELLS / (s->columns.n_columns + 1) + 1;

@@ -36,8 +36,8 @@ static rk_status check_duplicate_columns(const rk_source *s, const rk_file_colum
 }
 
 /* found: the file's columns by name. */
-static rk_status make_columns(rk_source *s, const rk_file_column *columns, size_t n,
-                              const rk_name_index *found) {
+static rk_status create_wanted_columns(rk_source *s, const rk_file_column *columns, size_t n,
+                                       const rk_name_index *found) {
     const rk_source_options *o = &s->options;
     RK_AUTOFREE const char **names = NULL;
     RK_AUTOFREE rk_column_type *types = NULL;
@@ -71,13 +71,14 @@ static rk_status find_path_columns(rk_source *s, const rk_name_index *found) {
     const rk_data_section *section = o->section;
     const char *path = rk_source_path(s);
     for (size_t w = 0; o->wanted && w < o->n_wanted; w++) {
-        if (rk_name_index_find(found, o->wanted[w]) >= 0 || !rk_path_has_value(path, o->wanted[w])) continue;
+        if (rk_name_index_find(found, o->wanted[w]) >= 0 || !rk_path_has_partition_value(path, o->wanted[w]))
+            continue;
         if (s->columns.columns[w].type != RK_COLUMN_TEXT)
             return changed_type_error(s, o->wanted[w], RK_COLUMN_TEXT, s->columns.columns[w].type);
         if (!s->path_columns) RK_TRY(rk_alloc(o->n_wanted, sizeof *s->path_columns, &s->path_columns));
         rk_path_column *column = &s->path_columns[s->n_path_columns++];
         column->place = (int32_t)w;
-        RK_TRY(rk_path_value(path, o->wanted[w], &column->value));
+        RK_TRY(rk_path_partition_value(path, o->wanted[w], &column->value));
         rk_span value = {column->value, strlen(column->value)};
         if (section && rk_span_is_one_of(value, section->missing, section->n_missing)) *column->value = 0;
     }
@@ -89,7 +90,7 @@ static rk_status check_missing_columns(const rk_source *s, const rk_file_column 
     const rk_source_options *o = &s->options;
     for (size_t w = o->n_optional; o->wanted && w < o->n_wanted; w++)
         if (rk_name_index_find(found, o->wanted[w]) < 0 &&
-            !rk_path_has_value(rk_source_path(s), o->wanted[w]))
+            !rk_path_has_partition_value(rk_source_path(s), o->wanted[w]))
             return missing_column_error(s, o->wanted[w], columns, n);
     return RK_OK;
 }
@@ -98,7 +99,7 @@ rk_status rk_source_map_columns(rk_source *s, rk_file_column *columns, size_t n)
     RK_AUTO(rk_name_index_release) rk_name_index found = {0}, made = {0};
     RK_TRY(rk_name_index_init(&found, columns, sizeof *columns, offsetof(rk_file_column, name), (int32_t)n));
     RK_TRY(check_missing_columns(s, columns, n, &found));
-    if (!s->has_columns) RK_TRY(make_columns(s, columns, n, &found));
+    if (!s->has_columns) RK_TRY(create_wanted_columns(s, columns, n, &found));
     RK_TRY(find_path_columns(s, &found));
     RK_TRY(rk_name_index_init(&made, s->columns.columns, sizeof *s->columns.columns,
                               offsetof(rk_column, name), s->columns.n_columns));
@@ -120,7 +121,7 @@ rk_status rk_chunk_reserve(rk_chunk *chunk, int64_t n_rows) {
 rk_status rk_chunk_end_row(const rk_source *s, rk_chunk *chunk, rk_status status) {
     rk_columns *columns = &chunk->columns;
     if (status == RK_BAD_DATA && s->options.section && s->options.section->on_bad_row == 1) {
-        rk_columns_drop_row(columns);
+        rk_columns_drop_unended_row(columns);
         chunk->n_skipped++;
         return RK_OK;
     }
@@ -144,7 +145,7 @@ rk_status rk_chunk_for_each_line(const rk_source *s, rk_chunk *chunk,
     return RK_OK;
 }
 
-static uint64_t columns_memory(const rk_columns *columns) {
+static uint64_t bytes_of_columns(const rk_columns *columns) {
     uint64_t bytes = 0;
     for (int32_t c = 0; c < columns->n_columns; c++)
         bytes += (uint64_t)(columns->columns[c].rows_capacity + columns->columns[c].values_capacity) *
@@ -155,7 +156,7 @@ static uint64_t columns_memory(const rk_columns *columns) {
 
 uint64_t rk_chunk_bytes(const rk_chunk *chunk) {
     return chunk->memory_bytes + chunk->lines_capacity * sizeof *chunk->lines + chunk->rkb.capacity +
-           columns_memory(&chunk->columns) + columns_memory(&chunk->file_columns);
+           bytes_of_columns(&chunk->columns) + bytes_of_columns(&chunk->file_columns);
 }
 
 void rk_chunk_release(rk_chunk *chunk) {

@@ -24,8 +24,8 @@ typedef enum csv_kind {
 
 /* One record or line: *consumed is past it. A damaged one is passed to its line end, so that a skip can go
  * on, and said in *status. */
-static csv_kind next_record(const csv_state *csv, const char *data, size_t n_bytes, bool at_end,
-                            rk_csv_record *record, size_t *consumed, rk_status *status) {
+static csv_kind parse_next_record(const csv_state *csv, const char *data, size_t n_bytes, bool at_end,
+                                  rk_csv_record *record, size_t *consumed, rk_status *status) {
     const char *end = NULL;
     *status = RK_OK;
     if (csv->comment && data[0] == csv->comment) {
@@ -51,8 +51,8 @@ static size_t cut_csv_piece(rk_source *s, const char *data, size_t n_bytes) {
     }
     size_t at = 0, consumed;
     rk_status status;
-    while (at < n_bytes &&
-           next_record(csv, data + at, n_bytes - at, false, &csv->record, &consumed, &status) != CSV_CUT)
+    while (at < n_bytes && parse_next_record(csv, data + at, n_bytes - at, false, &csv->record, &consumed,
+                                             &status) != CSV_CUT)
         at += consumed;
     return at;
 }
@@ -95,7 +95,7 @@ static bool append_plain_row(const csv_state *csv, rk_chunk *chunk, size_t begin
         append_field(csv, chunk, i, at, end);
     }
     if (other) {
-        rk_columns_drop_row(&chunk->columns);
+        rk_columns_drop_unended_row(&chunk->columns);
         return false;
     }
     chunk->lines[chunk->columns.n_rows++] = chunk->n_lines;
@@ -117,7 +117,7 @@ static rk_status append_record(const csv_state *csv, rk_chunk *chunk, size_t beg
     return RK_OK;
 }
 
-static bool has_column(const csv_state *csv, int32_t column) {
+static bool file_has_column(const csv_state *csv, int32_t column) {
     for (size_t i = 0; i < csv->n_fields; i++)
         if (csv->map[i] == column) return true;
     return false;
@@ -130,7 +130,8 @@ static rk_status reserve_rows(const csv_state *csv, rk_chunk *chunk, size_t n_pl
     for (int32_t c = 0; c < chunk->columns.n_columns; c++) {
         rk_column *column = &chunk->columns.columns[c];
         RK_TRY(rk_column_reserve(column, n_rows, n_rows, 0));
-        if (!has_column(csv, c)) memset(column->offsets, 0, (size_t)(n_rows + 1) * sizeof *column->offsets);
+        if (!file_has_column(csv, c))
+            memset(column->offsets, 0, (size_t)(n_rows + 1) * sizeof *column->offsets);
         column->text = chunk->data;
     }
     return rk_chunk_reserve(chunk, n_rows);
@@ -140,8 +141,8 @@ static rk_status reserve_rows(const csv_state *csv, rk_chunk *chunk, size_t n_pl
 static rk_status append_irregular_record(const rk_source *s, const csv_state *csv, rk_chunk *chunk, size_t at,
                                          size_t *consumed) {
     rk_status status;
-    csv_kind kind =
-        next_record(csv, chunk->data + at, chunk->n_bytes - at, true, &chunk->record, consumed, &status);
+    csv_kind kind = parse_next_record(csv, chunk->data + at, chunk->n_bytes - at, true, &chunk->record,
+                                      consumed, &status);
     if (kind == CSV_ROW && status == RK_OK) status = append_record(csv, chunk, at);
     if (kind == CSV_ROW) RK_TRY(rk_chunk_end_row(s, chunk, status));
     chunk->n_lines += (int64_t)chunk->record.n_lines;
@@ -152,8 +153,8 @@ static rk_status parse_csv(const rk_source *s, rk_chunk *chunk) {
     const csv_state *csv = s->state;
     size_t room = chunk->n_bytes + RK_CSV_INDEX_ROOM, place = 0;
     RK_TRY(rk_reserve(&chunk->places, &chunk->places_capacity, room, sizeof *chunk->places));
-    size_t n_places =
-        rk_csv_index(chunk->data, chunk->n_bytes, csv->dialect.separator, csv->dialect.quote, chunk->places);
+    size_t n_places = rk_csv_find_separators(chunk->data, chunk->n_bytes, csv->dialect.separator,
+                                             csv->dialect.quote, chunk->places);
     RK_TRY(reserve_rows(csv, chunk, n_places));
     for (size_t at = 0, consumed; at < chunk->n_bytes; at += consumed) {
         if (place + csv->n_fields <= n_places && append_plain_row(csv, chunk, at, chunk->places + place)) {
@@ -188,7 +189,8 @@ static rk_status find_first_line(rk_source *s, csv_state *csv, bool is_header, s
         RK_FAIL_IF(l->n_bytes == 0 && is_header, RK_BAD_DATA, "'%s' is empty: it has no header line",
                    rk_source_path(s));
         if (l->n_bytes == 0) return RK_OK;
-        csv_kind kind = next_record(csv, l->data, l->n_bytes, l->at_end, &csv->record, n_bytes, &status);
+        csv_kind kind =
+            parse_next_record(csv, l->data, l->n_bytes, l->at_end, &csv->record, n_bytes, &status);
         if (status != RK_OK && is_header)
             return rk_error_context(status, "'%s': the header line", rk_source_path(s));
         if (status != RK_OK) csv->record.n_fields = 0;

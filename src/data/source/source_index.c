@@ -39,7 +39,7 @@ static rk_status add_piece_place(rk_source_index *x, rk_piece_place place) {
 
 /* The pieces of an open file, one after the other. A record that is not whole is an error at once: what
  * follows would not begin where a record does. */
-static rk_status find_pieces(rk_source_index *x, size_t file, bool parse, rk_chunk *chunk) {
+static rk_status find_pieces_of_file(rk_source_index *x, size_t file, bool parse, rk_chunk *chunk) {
     rk_source *s = x->files[file];
     for (bool found;;) {
         int64_t n_lines = 0;
@@ -53,7 +53,7 @@ static rk_status find_pieces(rk_source_index *x, size_t file, bool parse, rk_chu
             n_lines = place.n_rows = s->reader->lines(chunk->data, chunk->n_bytes);
         }
         if (n_lines < 0 || (s->reader->lines && parse)) {
-            rk_source_parse(s, chunk);
+            rk_source_parse_chunk(s, chunk);
             RK_TRY(rk_source_finish_chunk(s, chunk));
             place.n_rows = chunk->columns.n_rows;
         } else {
@@ -80,14 +80,14 @@ static rk_status index_file(rk_source_index *x, size_t file, const rk_source *al
     x->stamps[file] = make_file_stamp(&info);
     double share = all->total_bytes / RK_INDEX_LANES;
     if (share < (double)RK_PIECE_BYTES) s->piece_bytes = share < 1 ? 1 : (size_t)share;
-    RK_TRY(find_pieces(x, file, exact || s->reader->many_rows_a_line, chunk));
+    RK_TRY(find_pieces_of_file(x, file, exact || s->reader->many_rows_a_line, chunk));
     if (s->reader->lines && !s->reader->many_rows_a_line) x->is_exact = exact;
     rk_source_close_stream(s);
     return RK_OK;
 }
 
 /* Blocks of few files may be fewer than lanes: then each has several pieces, and is read for each of them. */
-static rk_status split_blocks(rk_source_index *x) {
+static rk_status split_blocks_into_pieces(rk_source_index *x) {
     int64_t n_parts = (RK_INDEX_LANES + (int64_t)x->n_places - 1) / (int64_t)x->n_places;
     if (n_parts < 2) return RK_OK;
     RK_AUTOFREE rk_piece_place *whole = x->places;
@@ -125,7 +125,7 @@ rk_status rk_source_index_create(const rk_source *all, bool exact, int64_t n_row
     RK_TRY(rk_alloc(1, sizeof *x, &x));
     rk_status status = index_files(x, all, exact, cannot);
     bool is_of_use = status == RK_OK && *cannot < 0 && x->n_rows > n_rows_enough;
-    if (is_of_use) status = split_blocks(x);
+    if (is_of_use) status = split_blocks_into_pieces(x);
     if (is_of_use && status == RK_OK)
         *out = x;
     else
@@ -133,11 +133,12 @@ rk_status rk_source_index_create(const rk_source *all, bool exact, int64_t n_row
     return status;
 }
 
-rk_source *rk_source_index_file(const rk_source_index *x, size_t place) {
+rk_source *rk_source_index_source_of_piece(const rk_source_index *x, size_t place) {
     return x->files[x->places[place].file];
 }
 
-static rk_status read_at(int descriptor, const char *path, uint64_t begin, char *out, size_t n_bytes) {
+static rk_status read_exactly_at(int descriptor, const char *path, uint64_t begin, char *out,
+                                 size_t n_bytes) {
     size_t n_read;
     int code = rk_file_read_at(descriptor, begin, out, n_bytes, &n_read);
     if (code) return rk_error_errno(RK_IO, code, "could not read '%s'", path);
@@ -154,7 +155,7 @@ static rk_status read_piece(const rk_source_index *x, const rk_piece_place *plac
     file_stamp now = {0};
     if (fstat(descriptor, &info) == 0) now = make_file_stamp(&info);
     rk_status status = memcmp(&now, &x->stamps[place->file], sizeof now) == 0
-                           ? read_at(descriptor, path, place->begin, out, place->n_bytes)
+                           ? read_exactly_at(descriptor, path, place->begin, out, place->n_bytes)
                            : rk_error(RK_IO, "'%s' changed while the run was using it", path);
     close(descriptor);
     return status;
@@ -180,7 +181,7 @@ rk_status rk_source_index_finish_piece(const rk_source_index *x, size_t place, r
 }
 
 /* 0, 16, 8, 24, 4, ...: as many of its beginning as one likes are spread evenly. */
-static size_t bit_reversed(size_t i) {
+static size_t reverse_bits(size_t i) {
     size_t out = 0;
     for (size_t bit = 1; bit < RK_INDEX_LANES; bit *= 2) out = out * 2 + (i & bit ? 1 : 0);
     return out;
@@ -193,18 +194,18 @@ static int compare_keys(const void *a, const void *b) {
 
 /* The files in lanes, one behind the other, each with its pieces shuffled; of each lane in turn the next
  * piece. */
-static void interleave_lanes(const uint32_t *shuffled, size_t n, uint32_t *order) {
+static void interleave_pieces_of_lanes(const uint32_t *shuffled, size_t n, uint32_t *order) {
     size_t n_lanes = n < RK_INDEX_LANES ? n : RK_INDEX_LANES, n_taken = 0;
     for (size_t round = 0; n_taken < n; round++)
         for (size_t i = 0; i < RK_INDEX_LANES; i++) {
-            size_t lane = bit_reversed(i), begin = lane * n / n_lanes;
+            size_t lane = reverse_bits(i), begin = lane * n / n_lanes;
             if (lane < n_lanes && begin + round < (lane + 1) * n / n_lanes)
                 order[n_taken++] = shuffled[begin + round];
         }
 }
 
-rk_status rk_source_index_order(const rk_source_index *x, uint64_t seed, int64_t window_rows, bool by_turns,
-                                uint32_t *order) {
+rk_status rk_source_index_shuffle_pieces(const rk_source_index *x, uint64_t seed, int64_t window_rows,
+                                         bool by_turns, uint32_t *order) {
     size_t n = x->n_places, n_lanes = n < RK_INDEX_LANES ? n : RK_INDEX_LANES;
     RK_AUTOFREE uint32_t *shuffled = NULL;
     RK_TRY(rk_alloc(n, sizeof *shuffled, &shuffled));
@@ -213,7 +214,7 @@ rk_status rk_source_index_order(const rk_source_index *x, uint64_t seed, int64_t
         rk_rng_permutation(seed, UINT64_MAX - lane, shuffled + begin, (uint32_t)(end - begin));
         for (size_t i = begin; i < end; i++) shuffled[i] += (uint32_t)begin;
     }
-    interleave_lanes(shuffled, n, order);
+    interleave_pieces_of_lanes(shuffled, n, order);
     int64_t n_rows = 0;
     for (size_t first = 0, i = 0; i < n && !by_turns; i++) {
         n_rows += x->places[order[i]].n_rows;

@@ -35,8 +35,8 @@ void rk_source_index_free(rk_source_index *index);
 static inline void rk_source_index_auto_free(rk_source_index **index) { /* for RK_AUTO */
     rk_source_index_free(*index);
 }
-/* The source of a piece's file: for rk_source_parse and rk_source_format_location. */
-rk_source *rk_source_index_file(const rk_source_index *index, size_t place);
+/* The source of a piece's file: for rk_source_parse_chunk and rk_source_format_location. */
+rk_source *rk_source_index_source_of_piece(const rk_source_index *index, size_t place);
 /* A piece into the chunk, in any order, and as rk_source_finish_chunk. */
 rk_status rk_source_index_read_piece(const rk_source_index *index, size_t place, rk_chunk *chunk);
 rk_status rk_source_index_finish_piece(const rk_source_index *index, size_t place, rk_chunk *chunk);
@@ -45,7 +45,7 @@ rk_status rk_source_index_finish_piece(const rk_source_index *index, size_t plac
  * over the files. Within a window's pieces it is the files' own, unless they are to be open together
  * (by_turns). order: [n_places] */
 enum { RK_INDEX_LANES = 32 };
-rk_status rk_source_index_order(const rk_source_index *index, uint64_t seed, int64_t window_rows,
-                                bool by_turns, uint32_t *order);
+rk_status rk_source_index_shuffle_pieces(const rk_source_index *index, uint64_t seed, int64_t window_rows,
+                                         bool by_turns, uint32_t *order);
 
 #endif

@@ -53,7 +53,7 @@ struct rk_source {
     int64_t next_line; /* number of the first line or record of the next piece to be placed, from 1 */
     int64_t n_skipped;
     double finished_bytes, total_bytes;
-    rk_chunk own; /* of rk_source_read */
+    rk_chunk own; /* of rk_source_read_chunk */
 };
 
 static inline const char *rk_source_path(const rk_source *s) {
@@ -95,8 +95,8 @@ typedef struct rk_file_column {
 rk_status rk_source_map_columns(rk_source *source, rk_file_column *columns, size_t n);
 /* The value that a file's path gives a column: of the last directory "NAME=VALUE", with %XX decoded. Hive's
  * name for none is an empty value. */
-bool rk_path_has_value(const char *path, const char *name);
-rk_status rk_path_value(const char *path, const char *name, char **out);
+bool rk_path_has_partition_value(const char *path, const char *name);
+rk_status rk_path_partition_value(const char *path, const char *name, char **out);
 /* Whether the column is one of those that were asked for by name. */
 bool rk_source_wants_column(const rk_source *source, const char *name);
 

@@ -20,13 +20,13 @@ typedef struct parquet_state {
     int64_t piece;        /* the next one */
 } parquet_state;
 
-static int64_t n_groups_of(const parquet_state *p) {
+static int64_t count_row_groups(const parquet_state *p) {
     return rk_parquet_n_groups(p->file);
 }
 
 /* The row group of a piece, and its rows there. */
 static rk_parquet_rows row_range_of_piece(const parquet_state *p, int64_t piece) {
-    int64_t low = 0, high = n_groups_of(p);
+    int64_t low = 0, high = count_row_groups(p);
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
         if (p->first_piece[middle] <= piece)
@@ -42,7 +42,7 @@ static rk_parquet_rows row_range_of_piece(const parquet_state *p, int64_t piece)
 
 static rk_status next_parquet_chunk(rk_source *s, rk_chunk *chunk, bool *found) {
     parquet_state *p = s->state;
-    *found = p->piece < p->first_piece[n_groups_of(p)];
+    *found = p->piece < p->first_piece[count_row_groups(p)];
     if (!*found) return RK_OK;
     chunk->known_rows = row_range_of_piece(p, p->piece).n;
     chunk->block = p->piece++;
@@ -100,37 +100,38 @@ static rk_status map_parquet_columns(rk_source *s) {
 }
 
 /* Of n rows that take so much in all: how many take no more than `most`. */
-static int64_t rows_within(int64_t n_rows, uint64_t all, int64_t most) {
+static int64_t rows_within_budget(int64_t n_rows, uint64_t all, int64_t most) {
     if (all <= (uint64_t)most) return n_rows;
     int64_t n = (int64_t)((double)n_rows * (double)most / (double)all);
     return n < 1 ? 1 : n;
 }
 
 /* Rows of a piece of the row group, by its own rows, values and bytes. */
-static int64_t choose_rows(const rk_source *s, int64_t group) {
+static int64_t choose_rows_per_piece(const rk_source *s, int64_t group) {
     const parquet_state *p = s->state;
     const int64_t n_rows = rk_parquet_group_rows(p->file, group);
     uint64_t n_values = 0, n_bytes = 0;
     for (int32_t c = 0; c < s->columns.n_columns; c++) {
         if (p->leaves[c] < 0) continue;
-        rk_parquet_size size = rk_parquet_size_of(p->file, group, p->leaves[c]);
+        rk_parquet_size size = rk_parquet_column_chunk_size(p->file, group, p->leaves[c]);
         if (size.n_values > n_values) n_values = size.n_values;
         n_bytes = size.n_bytes > UINT64_MAX - n_bytes ? UINT64_MAX : n_bytes + size.n_bytes;
     }
     int64_t n = rk_parquet_n_rows(p->file) / PIECES_OF_FILE;
     n = n < LEAST_PIECE_ROWS ? LEAST_PIECE_ROWS : rk_min_i64(n, MOST_PIECE_ROWS);
     n = rk_min_i64(n, RK_MAX_PIECE_CELLS / (s->columns.n_columns + 1) + 1);
-    n = rk_min_i64(n, rows_within(n_rows, n_values, MOST_PIECE_VALUES));
-    n = rk_min_i64(n, rows_within(n_rows, n_bytes, MOST_PIECE_BYTES));
+    n = rk_min_i64(n, rows_within_budget(n_rows, n_values, MOST_PIECE_VALUES));
+    n = rk_min_i64(n, rows_within_budget(n_rows, n_bytes, MOST_PIECE_BYTES));
     return n < 1 ? 1 : n;
 }
 
-static rk_status cut_row_groups(rk_source *s) {
+static rk_status split_row_groups_into_pieces(rk_source *s) {
     parquet_state *p = s->state;
-    const size_t n = (size_t)n_groups_of(p);
+    const size_t n = (size_t)count_row_groups(p);
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, p->piece_rows), RK_ARRAY(n + 1, p->first_piece)));
     for (size_t g = 0; g < n; g++) {
-        const int64_t n_rows = rk_parquet_group_rows(p->file, (int64_t)g), each = choose_rows(s, (int64_t)g);
+        const int64_t n_rows = rk_parquet_group_rows(p->file, (int64_t)g),
+                      each = choose_rows_per_piece(s, (int64_t)g);
         p->piece_rows[g] = each;
         p->first_piece[g + 1] = p->first_piece[g] + (n_rows + each - 1) / each;
     }
@@ -147,5 +148,5 @@ rk_status rk_parquet_reader_open(rk_source *s) {
     s->reader = &reader;
     RK_TRY(rk_parquet_open(rk_source_path(s), &p->file));
     RK_TRY(map_parquet_columns(s));
-    return cut_row_groups(s);
+    return split_row_groups_into_pieces(s);
 }

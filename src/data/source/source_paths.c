@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "data/source/source.h"
 
-static bool has_ending(const char *path, const char *ending) {
+static bool has_suffix(const char *path, const char *ending) {
     size_t n = strlen(path), m = strlen(ending);
     return n >= m && memcmp(path + n - m, ending, m) == 0;
 }
@@ -24,15 +24,15 @@ rk_status rk_source_format(const rk_data_section *section, const char *path, rk_
                    {".tfrecord", RK_DATA_TFRECORD}, {".tfrecords", RK_DATA_TFRECORD},
                    {".rkb", RK_DATA_RKB},           {".parquet", RK_DATA_PARQUET}};
     /* Some files tell themselves, whatever the section says of the text files beside them. */
-    const bool is_told = has_ending(path, ".rkb") || has_ending(path, ".parquet");
+    const bool is_told = has_suffix(path, ".rkb") || has_suffix(path, ".parquet");
     *out = !is_told && section ? (rk_data_format)section->format : RK_DATA_AUTO;
     if (*out != RK_DATA_AUTO) return RK_OK;
     char name[4096];
     snprintf(name, sizeof name, "%s", path);
-    if (has_ending(name, ".gz")) name[strlen(name) - 3] = 0;
-    if (has_ending(name, ".zst")) name[strlen(name) - 4] = 0;
+    if (has_suffix(name, ".gz")) name[strlen(name) - 3] = 0;
+    if (has_suffix(name, ".zst")) name[strlen(name) - 4] = 0;
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
-        if (has_ending(name, endings[i].ending)) {
+        if (has_suffix(name, endings[i].ending)) {
             *out = endings[i].format;
             return RK_OK;
         }
@@ -103,7 +103,7 @@ rk_status rk_expand_paths(const char *directory, char *const *paths, size_t n_pa
 
 /* What stands behind "NAME=" in the last directory of the path that begins so, up to the next '/'; NULL: none
  * does. */
-static const char *find_path_value(const char *path, const char *name) {
+static const char *find_partition_value(const char *path, const char *name) {
     const char *found = NULL;
     const size_t n = strlen(name);
     for (const char *at = path, *end; (end = strchr(at, '/')); at = end + 1)
@@ -111,8 +111,8 @@ static const char *find_path_value(const char *path, const char *name) {
     return found;
 }
 
-bool rk_path_has_value(const char *path, const char *name) {
-    return find_path_value(path, name) != NULL;
+bool rk_path_has_partition_value(const char *path, const char *name) {
+    return find_partition_value(path, name) != NULL;
 }
 
 static int hex_digit(char c) {
@@ -122,9 +122,9 @@ static int hex_digit(char c) {
                                   : -1;
 }
 
-rk_status rk_path_value(const char *path, const char *name, char **out) {
+rk_status rk_path_partition_value(const char *path, const char *name, char **out) {
     static const char none[] = "__HIVE_DEFAULT_PARTITION__";
-    const char *from = find_path_value(path, name);
+    const char *from = find_partition_value(path, name);
     char *value;
     RK_TRY(rk_strndup(from, strcspn(from, "/"), &value));
     if (strcmp(value, none) == 0) *value = 0;

@@ -20,7 +20,7 @@ static rk_status next_rkb_chunk(rk_source *s, rk_chunk *chunk, bool *found) {
 }
 
 /* The file's columns in a chunk's memory; those of a file before may have been others. */
-static bool has_same_columns(const rk_rkb *file, const rk_columns *columns) {
+static bool has_columns_of_file(const rk_rkb *file, const rk_columns *columns) {
     if (columns->n_columns != rk_rkb_n_columns(file)) return false;
     for (int32_t c = 0; c < columns->n_columns; c++)
         if (columns->columns[c].type != rk_rkb_column_type(file, c) ||
@@ -53,9 +53,9 @@ static void drop_empty_texts(rk_column *column, int64_t n_rows) {
 static rk_status parse_rkb(const rk_source *s, rk_chunk *chunk) {
     const rkb_state *state = s->state;
     rk_columns *from = &chunk->file_columns, *to = &chunk->columns;
-    if (from->columns && !has_same_columns(state->file, from)) rk_columns_release(from);
-    RK_TRY(rk_rkb_read_chosen(state->file, chunk->block, (rk_rkb_choice){state->wanted, state->packed},
-                              &chunk->rkb, from));
+    if (from->columns && !has_columns_of_file(state->file, from)) rk_columns_release(from);
+    RK_TRY(rk_rkb_read_block_columns(state->file, chunk->block, (rk_rkb_choice){state->wanted, state->packed},
+                                     &chunk->rkb, from));
     int64_t n = from->n_rows;
     RK_TRY(rk_chunk_reserve(chunk, n));
     for (int32_t c = 0; c < to->n_columns; c++) {

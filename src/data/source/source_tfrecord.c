@@ -3,12 +3,12 @@
 
 #include "base/memory.h"
 #include "data/source/source_internal.h"
-#include "format/protobuf/example_head.h"
+#include "format/protobuf/example_feature_header.h"
 #include "format/protobuf/protobuf_wire.h"
 
 typedef struct known_feature {
     size_t name_bytes;
-    rk_example_head head;
+    rk_example_feature_header head;
 } known_feature;
 
 /* The columns of a TFRecord file are those of its first record (or the wanted ones); a feature's kind is its
@@ -25,7 +25,7 @@ static rk_column_type column_type_of_kind(rk_example_kind kind) {
                                       : RK_COLUMN_I64;
 }
 
-static rk_status list_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
+static rk_status add_column_of_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
     tfrecord_state *state = context;
     (void)list;
     char *own_name;
@@ -33,7 +33,7 @@ static rk_status list_feature(void *context, rk_span name, rk_example_kind kind,
     RK_TRY(rk_grow(&state->known, state->n, &state->known_capacity, sizeof *state->known));
     RK_TRY(rk_strndup(name.data, name.n_bytes, &own_name));
     state->known[state->n] =
-        (known_feature){name.n_bytes, rk_example_head_make(own_name, name.n_bytes, kind)};
+        (known_feature){name.n_bytes, rk_example_feature_header_make(own_name, name.n_bytes, kind)};
     state->columns[state->n++] = (rk_file_column){own_name, column_type_of_kind(kind), 0};
     return RK_OK;
 }
@@ -56,7 +56,7 @@ static inline bool same_bytes(const char *a, const char *b, size_t n) {
 }
 
 /* The column of a feature, or -1. */
-static int32_t find_column(example_reader *k, rk_span name) {
+static int32_t find_column_of_feature(example_reader *k, rk_span name) {
     const tfrecord_state *state = k->state;
     for (size_t tried = 0, i = k->feature; tried < state->n; tried++, i++) {
         if (i >= state->n) i = 0;
@@ -90,9 +90,9 @@ static rk_status append_texts(rk_chunk *chunk, rk_span list, rk_column *column) 
     return RK_OK;
 }
 
-static rk_status append_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
+static rk_status append_values_of_feature(void *context, rk_span name, rk_example_kind kind, rk_span list) {
     example_reader *k = context;
-    int32_t place = find_column(k, name);
+    int32_t place = find_column_of_feature(k, name);
     if (place < 0) return RK_OK;
     rk_column *column = &k->chunk->columns.columns[place];
     RK_FAIL_IF(column->type != column_type_of_kind(kind), RK_BAD_DATA,
@@ -112,8 +112,8 @@ static rk_status append_feature(void *context, rk_span name, rk_example_kind kin
 
 /* The values of a feature that looks as in the first record. false: they need a closer look; nothing is
  * taken. */
-static inline bool append_known_values(rk_chunk *chunk, rk_column *column, const uint8_t *values,
-                                       size_t n_bytes) {
+static inline bool append_values_of_known_layout(rk_chunk *chunk, rk_column *column, const uint8_t *values,
+                                                 size_t n_bytes) {
     int64_t at = column->n_values;
     size_t n = 1;
     if (column->values_capacity - at < KNOWN_VALUES &&
@@ -138,7 +138,7 @@ static inline bool append_known_values(rk_chunk *chunk, rk_column *column, const
 }
 
 /* The features that follow one another as they do in the first record. */
-static size_t append_known_features(void *context, rk_span features) {
+static size_t append_features_in_known_order(void *context, rk_span features) {
     example_reader *k = context;
     rk_chunk *chunk = k->chunk;
     rk_column *columns = chunk->columns.columns;
@@ -147,13 +147,14 @@ static size_t append_known_features(void *context, rk_span features) {
     const uint8_t *begin = (const uint8_t *)features.data, *at = begin, *end = at + features.n_bytes,
                   *last = (const uint8_t *)chunk->data + chunk->n_bytes - KNOWN_ROOM;
     for (; feature < state->n && at < end && at <= last; feature++) {
-        const rk_example_head *head = &state->known[feature].head;
+        const rk_example_feature_header *head = &state->known[feature].head;
         const int32_t place = state->columns[feature].place;
         size_t n_values, n_head = head->n_bytes;
-        if (!rk_example_head_matches(head, at, &n_values) || n_values == 0 ||
+        if (!rk_example_feature_header_matches(head, at, &n_values) || n_values == 0 ||
             n_head + n_values > (size_t)(end - at))
             break;
-        if (place >= 0 && !append_known_values(chunk, &columns[place], at + n_head, n_values)) break;
+        if (place >= 0 && !append_values_of_known_layout(chunk, &columns[place], at + n_head, n_values))
+            break;
         at += n_head + n_values;
     }
     k->feature = feature;
@@ -162,17 +163,17 @@ static size_t append_known_features(void *context, rk_span features) {
 
 static size_t cut_tfrecord_piece(rk_source *s, const char *data, size_t n_bytes) {
     size_t at = 0, length, left = RK_MAX_PIECE_CELLS / ((size_t)s->columns.n_columns + 1) + 1;
-    while (at < n_bytes && left-- > 0 && (length = rk_tfrecord_length(data + at, n_bytes - at)) != 0 &&
+    while (at < n_bytes && left-- > 0 && (length = rk_tfrecord_frame_bytes(data + at, n_bytes - at)) != 0 &&
            length <= n_bytes - at)
         at += length;
-    bool damaged = n_bytes - at >= 12 && rk_tfrecord_length(data + at, n_bytes - at) == 0;
+    bool damaged = n_bytes - at >= 12 && rk_tfrecord_frame_bytes(data + at, n_bytes - at) == 0;
     return damaged ? n_bytes : at; /* what is damaged is said by the parser */
 }
 
 static int64_t count_records(const char *data, size_t n_bytes) {
     int64_t n = 0;
     for (size_t at = 0, length; at < n_bytes; at += length, n++) {
-        length = rk_tfrecord_length(data + at, n_bytes - at);
+        length = rk_tfrecord_frame_bytes(data + at, n_bytes - at);
         if (length == 0 || length > n_bytes - at) return -1;
     }
     return n;
@@ -180,8 +181,8 @@ static int64_t count_records(const char *data, size_t n_bytes) {
 
 static rk_status parse_tfrecord(const rk_source *s, rk_chunk *chunk) {
     example_reader k = {.state = s->state, .chunk = chunk};
-    rk_example_visitor visitor = {&k, append_feature};
-    rk_example_known known = chunk->n_bytes >= KNOWN_ROOM ? append_known_features : NULL;
+    rk_example_visitor visitor = {&k, append_values_of_feature};
+    rk_example_known known = chunk->n_bytes >= KNOWN_ROOM ? append_features_in_known_order : NULL;
     for (size_t at = 0, consumed; at < chunk->n_bytes; at += consumed, chunk->n_lines++) {
         rk_span payload;
         rk_status status =
@@ -208,7 +209,7 @@ static const rk_file_reader reader = {
     .cut = cut_tfrecord_piece, .lines = count_records, .parse = parse_tfrecord, .close = close_tfrecord};
 
 /* The first frame's payload, which stays to be read again. */
-static rk_status peek_frame(rk_source *s, rk_span *payload) {
+static rk_status peek_first_record(rk_source *s, rk_span *payload) {
     rk_byte_lookahead *l = &s->lookahead;
     size_t consumed = 0;
     RK_TRY(rk_byte_lookahead_fill(l, RK_PIECE_BYTES));
@@ -227,8 +228,8 @@ rk_status rk_tfrecord_reader_open(rk_source *s) {
     s->state = state;
     s->reader = &reader;
     rk_span payload;
-    RK_TRY(peek_frame(s, &payload));
-    rk_example_visitor visitor = {state, list_feature};
+    RK_TRY(peek_first_record(s, &payload));
+    rk_example_visitor visitor = {state, add_column_of_feature};
     rk_status status = rk_example_parse(payload.data, payload.n_bytes, &visitor);
     if (status != RK_OK) return rk_error_context(status, "'%s': record 1", rk_source_path(s));
     return rk_source_map_columns(s, state->columns, state->n);

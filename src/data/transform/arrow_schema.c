@@ -47,7 +47,7 @@ static const char *arrow_format_of(const rk_transforms *t, const char *name, int
     return s->sample_weight && strcmp(name, s->sample_weight) == 0 ? "f" : "u"; /* a group, or a join's key */
 }
 
-static rk_status init_column(const rk_transforms *t, const char *name, struct ArrowSchema *out) {
+static rk_status init_schema_of_column(const rk_transforms *t, const char *name, struct ArrowSchema *out) {
     int64_t width;
     char list[32];
     const char *format = arrow_format_of(t, name, &width);
@@ -57,26 +57,27 @@ static rk_status init_column(const rk_transforms *t, const char *name, struct Ar
     return init_arrow_schema(out->children[0], format, "item", 0);
 }
 
-static rk_status init_columns(const rk_transforms *t, const char *const *names, size_t n,
-                              struct ArrowSchema *out) {
+static rk_status init_schema_of_columns(const rk_transforms *t, const char *const *names, size_t n,
+                                        struct ArrowSchema *out) {
     int64_t at = 0;
     RK_TRY(init_arrow_schema(out, "+s", "", (int64_t)n));
     out->flags = 0;
     for (int labels = 0; labels < 2; labels++)
         for (size_t i = 0; i < n; i++)
-            if (rk_transforms_is_label(t, names[i]) == (labels == 1))
-                RK_TRY(init_column(t, names[i], out->children[at++]));
+            if (rk_transforms_is_label_column(t, names[i]) == (labels == 1))
+                RK_TRY(init_schema_of_column(t, names[i], out->children[at++]));
     return RK_OK;
 }
 
 rk_status rk_transforms_columns(const rk_transforms *t, struct ArrowSchema *out) {
-    RK_AUTO(rk_rows_release) rk_rows_reader rows = {0};
+    RK_AUTO(rk_joined_rows_release) rk_joined_rows rows = {0};
     RK_AUTOFREE const char **names = NULL;
     struct ArrowSchema made = {.release = release_arrow_schema};
     size_t n;
     RK_TRY(rk_alloc(t->n_names + (size_t)t->section->n_joins, sizeof *names, &names));
-    rk_status status = rk_rows_open_joins(t->section, t->directory, t->names, t->n_names, &rows, names, &n);
-    if (status == RK_OK) status = init_columns(t, names, n, &made);
+    rk_status status =
+        rk_joined_rows_open_joins(t->section, t->directory, t->names, t->n_names, &rows, names, &n);
+    if (status == RK_OK) status = init_schema_of_columns(t, names, n, &made);
     if (status == RK_OK)
         *out = made;
     else

@@ -116,7 +116,7 @@ static rk_status expand_pattern(expander *e, const rk_data_feature *pattern) {
 }
 
 /* The columns' names: of the first rows of the training data, then of what is joined. */
-static rk_status list_columns(expander *e, const rk_rows_reader *rows, const rk_columns *own) {
+static rk_status list_columns(expander *e, const rk_joined_rows *rows, const rk_columns *own) {
     size_t n = (size_t)own->n_columns;
     for (size_t j = 0; j < rows->n_joins; j++) n += (size_t)rows->joins[j].columns.n_columns;
     RK_TRY(rk_alloc(n, sizeof *e->names, &e->names));
@@ -127,10 +127,10 @@ static rk_status list_columns(expander *e, const rk_rows_reader *rows, const rk_
     return RK_OK;
 }
 
-static rk_status expand_patterns(expander *e, rk_rows_reader *rows) {
+static rk_status expand_patterns(expander *e, rk_joined_rows *rows) {
     const rk_data_section *s = e->section;
     const rk_chunk *chunk;
-    RK_TRY(rk_source_read(rows->source, &chunk));
+    RK_TRY(rk_source_read_chunk(rows->source, &chunk));
     RK_TRY(list_columns(e, rows, &chunk->columns));
     RK_TRY(mark_listed_columns_used(e));
     for (int64_t i = 0; i < s->n_features; i++) {
@@ -165,10 +165,11 @@ static void replace_features(expander *e, rk_data_section *s, const rk_schema *s
 
 rk_status rk_data_section_expand(rk_data_section *s, const rk_yaml *yaml, const char *directory) {
     expander e = {.section = s, .yaml = yaml};
-    RK_AUTO(rk_rows_release) rk_rows_reader rows = {0};
+    RK_AUTO(rk_joined_rows_release) rk_joined_rows rows = {0};
     const rk_data_section manner = rk_data_section_of_split(s, &s->train);
     rk_status status;
-    RK_GOTO(rk_rows_open_all(&manner, directory, s->train.path, (size_t)s->train.n_path, &rows));
+    RK_GOTO(
+        rk_joined_rows_open_all_columns(&manner, directory, s->train.path, (size_t)s->train.n_path, &rows));
     RK_GOTO(expand_patterns(&e, &rows));
     replace_features(&e, s, &rk_data_feature_schema);
 done:

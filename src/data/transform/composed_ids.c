@@ -7,16 +7,16 @@
 #include "base/memory.h"
 #include "data/transform/transforms_internal.h"
 
-int64_t rk_first_remainder(const rk_data_feature *f, int64_t n) {
+int64_t rk_first_remainder_id(const rk_data_feature *f, int64_t n) {
     return n / f->quotient_remainder + (n % f->quotient_remainder != 0);
 }
 
-int64_t rk_composed_rows(const rk_data_feature *f, int64_t n) {
-    return f->hash_functions ? f->hash : rk_first_remainder(f, n) + f->quotient_remainder;
+int64_t rk_count_composed_rows(const rk_data_feature *f, int64_t n) {
+    return f->hash_functions ? f->hash : rk_first_remainder_id(f, n) + f->quotient_remainder;
 }
 
 int64_t rk_quotient_remainder_id(const rk_data_feature *f, int64_t n, const int64_t *ids) {
-    return ids[0] * f->quotient_remainder + ids[1] - rk_first_remainder(f, n);
+    return ids[0] * f->quotient_remainder + ids[1] - rk_first_remainder_id(f, n);
 }
 
 void rk_hash_function_seeds(const rk_data_feature *f, uint64_t *seeds) {
@@ -25,7 +25,7 @@ void rk_hash_function_seeds(const rk_data_feature *f, uint64_t *seeds) {
 }
 
 /* The whole id is the value's hash, which each function mixes with its seed. */
-static void hash_parts(const rk_data_feature *f, const rk_id_list *whole, int64_t *to) {
+static void hash_ids_by_each_function(const rk_data_feature *f, const rk_id_list *whole, int64_t *to) {
     uint64_t seeds[RK_MAX_HASH_FUNCTIONS];
     int64_t n_parts = f->hash_functions;
     rk_hash_function_seeds(f, seeds);
@@ -36,18 +36,19 @@ static void hash_parts(const rk_data_feature *f, const rk_id_list *whole, int64_
 }
 
 /* Rows of remainders stand behind those of quotients. */
-static void divide_ids(const rk_data_feature *f, int64_t n, const rk_id_list *whole, int64_t *to) {
-    int64_t divisor = f->quotient_remainder, first_remainder = rk_first_remainder(f, n);
+static void split_ids_by_quotient_remainder(const rk_data_feature *f, int64_t n, const rk_id_list *whole,
+                                            int64_t *to) {
+    int64_t divisor = f->quotient_remainder, first_remainder = rk_first_remainder_id(f, n);
     for (size_t i = 0; i < whole->n_ids; i++) {
         *to++ = whole->ids[i] / divisor;
         *to++ = first_remainder + whole->ids[i] % divisor;
     }
 }
 
-static rk_status check_single(const rk_data_feature *f, const rk_id_list *whole) {
+static rk_status check_single_valued(const rk_data_feature *f, const rk_id_list *whole) {
     const rk_ids ids = rk_id_list_view(whole);
     for (int64_t i = 0; i < whole->n; i++) {
-        int64_t n = rk_ids_begin(&ids, i + 1) - rk_ids_begin(&ids, i);
+        int64_t n = rk_ids_begin_of_sample(&ids, i + 1) - rk_ids_begin_of_sample(&ids, i);
         if (n > 1)
             return rk_error_hint(
                 rk_error(RK_BAD_DATA, "feature '%s': %lld values in one row, whose rows are not pooled",
@@ -58,24 +59,24 @@ static rk_status check_single(const rk_data_feature *f, const rk_id_list *whole)
 }
 
 /* As many samples as `whole` has, each with n_parts times its ids. */
-static rk_status end_samples(const rk_id_list *whole, int64_t n_parts, rk_id_list *out) {
+static rk_status end_composed_samples(const rk_id_list *whole, int64_t n_parts, rk_id_list *out) {
     if (whole->ids_per_sample >= 0)
-        return rk_id_list_end_uniform(out, whole->n, n_parts * whole->ids_per_sample);
+        return rk_id_list_end_uniform_samples(out, whole->n, n_parts * whole->ids_per_sample);
     for (int64_t i = 0; i < whole->n; i++)
-        RK_TRY(rk_id_list_end_uniform(out, 1, n_parts * (whole->offsets[i + 1] - whole->offsets[i])));
+        RK_TRY(rk_id_list_end_uniform_samples(out, 1, n_parts * (whole->offsets[i + 1] - whole->offsets[i])));
     return RK_OK;
 }
 
 rk_status rk_compose_ids(const rk_data_feature *f, int64_t n, const rk_id_list *whole, rk_id_list *out) {
     size_t n_parts = (size_t)rk_feature_n_parts(f);
-    if (f->compose != RK_COMPOSE_POOL) RK_TRY(check_single(f, whole));
+    if (f->compose != RK_COMPOSE_POOL) RK_TRY(check_single_valued(f, whole));
     RK_TRY(rk_id_list_reserve(out, n_parts * whole->n_ids, f->weights != NULL));
     if (f->hash_functions)
-        hash_parts(f, whole, out->ids + out->n_ids);
+        hash_ids_by_each_function(f, whole, out->ids + out->n_ids);
     else
-        divide_ids(f, n, whole, out->ids + out->n_ids);
+        split_ids_by_quotient_remainder(f, n, whole, out->ids + out->n_ids);
     for (size_t i = 0; f->weights && i < n_parts * whole->n_ids; i++)
         out->weights[out->n_ids + i] = whole->weights[i / n_parts];
     out->n_ids += n_parts * whole->n_ids;
-    return end_samples(whole, (int64_t)n_parts, out);
+    return end_composed_samples(whole, (int64_t)n_parts, out);
 }

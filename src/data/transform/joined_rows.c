@@ -9,7 +9,7 @@
 #include "base/text/name_index.h"
 #include "base/text/text.h"
 
-void rk_rows_release(rk_rows_reader *r) {
+void rk_joined_rows_release(rk_joined_rows *r) {
     rk_source_free(r->source);
     for (size_t j = 0; j < r->n_joins; j++) {
         rk_columns_release(&r->joins[j].columns);
@@ -19,10 +19,10 @@ void rk_rows_release(rk_rows_reader *r) {
     rk_free(r->joins);
     rk_text_list_release(&r->paths);
     rk_free(r->bindings);
-    *r = (rk_rows_reader){0};
+    *r = (rk_joined_rows){0};
 }
 
-static rk_status index_keys(rk_join *join, const char *key) {
+static rk_status index_join_keys(rk_join *join, const char *key) {
     int32_t column = rk_columns_find(&join->columns, key);
     RK_FAIL_IF(column < 0, RK_CONFIG, "'%s' has no column '%s' to join by", join->path, key);
     const rk_column *keys = &join->columns.columns[column];
@@ -66,16 +66,17 @@ static rk_status load_join(const rk_data_section *section, const char *directory
     RK_AUTO(rk_source_auto_free) rk_source *source = NULL;
     RK_TRY(rk_source_open(&(rk_source_options){.section = &manner, .paths = &path, .n_paths = 1}, &source));
     for (const rk_chunk *chunk;;) {
-        RK_TRY(rk_source_read(source, &chunk));
+        RK_TRY(rk_source_read_chunk(source, &chunk));
         if (chunk->columns.n_rows == 0) break;
         if (!join->columns.columns) RK_TRY(rk_columns_init_like(&join->columns, &chunk->columns));
         RK_TRY(rk_columns_append(&join->columns, &chunk->columns));
     }
-    return index_keys(join, from->file_key ? from->file_key : from->key);
+    return index_join_keys(join, from->file_key ? from->file_key : from->key);
 }
 
 /* The joined file's column of a name, or the file's own. A key is the file's. */
-static rk_binding find_join(const rk_rows_reader *r, const rk_data_section *section, const char *name) {
+static rk_binding find_column_binding(const rk_joined_rows *r, const rk_data_section *section,
+                                      const char *name) {
     for (size_t j = 0; j < r->n_joins; j++) {
         bool key = strcmp(name, section->joins[j].key) == 0;
         int32_t column = key ? -1 : rk_columns_find(&r->joins[j].columns, name);
@@ -86,8 +87,9 @@ static rk_binding find_join(const rk_rows_reader *r, const rk_data_section *sect
 
 /* Names that a join has are taken from it; the others must be columns of the files. wanted [n_names +
  * n_joins] gets those, each once. */
-static rk_status bind_names(rk_rows_reader *r, const rk_data_section *section, const char *const *names,
-                            size_t n_names, size_t n_optional, rk_source_options *o, const char **wanted) {
+static rk_status bind_columns_by_name(rk_joined_rows *r, const rk_data_section *section,
+                                      const char *const *names, size_t n_names, size_t n_optional,
+                                      rk_source_options *o, const char **wanted) {
     RK_AUTO(rk_name_index_release) rk_name_index index = {0};
     RK_TRY(rk_name_index_init(&index, names, sizeof *names, 0, (int32_t)n_names));
     for (size_t i = 0; i < n_names; i++) {
@@ -97,7 +99,7 @@ static rk_status bind_names(rk_rows_reader *r, const rk_data_section *section, c
             *binding = *first;
             continue;
         }
-        *binding = find_join(r, section, names[i]);
+        *binding = find_column_binding(r, section, names[i]);
         if (binding->join >= 0) continue;
         binding->column = (int32_t)o->n_wanted;
         wanted[o->n_wanted++] = names[i];
@@ -116,7 +118,7 @@ static rk_status bind_names(rk_rows_reader *r, const rk_data_section *section, c
     return RK_OK;
 }
 
-static rk_status open_source(rk_rows_reader *r, const rk_data_section *section, const char *const *names,
+static rk_status open_source(rk_joined_rows *r, const rk_data_section *section, const char *const *names,
                              size_t n_names, size_t n_optional) {
     RK_AUTOFREE const char **wanted = NULL;
     RK_TRY(rk_alloc(n_names + r->n_joins, sizeof *wanted, &wanted));
@@ -124,11 +126,11 @@ static rk_status open_source(rk_rows_reader *r, const rk_data_section *section, 
                                  .paths = (const char *const *)r->paths.texts,
                                  .n_paths = r->paths.n,
                                  .wanted = wanted};
-    RK_TRY(bind_names(r, section, names, n_names, n_optional, &options, wanted));
+    RK_TRY(bind_columns_by_name(r, section, names, n_names, n_optional, &options, wanted));
     return rk_source_open(&options, &r->source);
 }
 
-static rk_status load_joins(rk_rows_reader *r, const rk_data_section *section, const char *directory) {
+static rk_status load_joins(rk_joined_rows *r, const rk_data_section *section, const char *directory) {
     RK_TRY(rk_alloc((size_t)section->n_joins, sizeof *r->joins, &r->joins));
     r->n_joins = (size_t)section->n_joins;
     for (size_t j = 0; j < r->n_joins; j++)
@@ -137,7 +139,7 @@ static rk_status load_joins(rk_rows_reader *r, const rk_data_section *section, c
 }
 
 /* The files, and what is joined to them. */
-static rk_status open_files(rk_rows_reader *r, const rk_data_section *section, const char *directory,
+static rk_status open_files(rk_joined_rows *r, const rk_data_section *section, const char *directory,
                             char *const *paths, size_t n_paths) {
     RK_TRY(rk_expand_paths(section->paths_are_callers ? "" : directory, paths, n_paths, &r->paths));
     for (size_t i = 0; !section->paths_are_callers && i < r->paths.n; i++)
@@ -145,52 +147,54 @@ static rk_status open_files(rk_rows_reader *r, const rk_data_section *section, c
     return load_joins(r, section, directory);
 }
 
-rk_status rk_rows_open_joins(const rk_data_section *section, const char *directory, const char *const *names,
-                             size_t n_names, rk_rows_reader *out, const char **wanted, size_t *n_wanted) {
-    RK_AUTO(rk_rows_release) rk_rows_reader r = {0};
+rk_status rk_joined_rows_open_joins(const rk_data_section *section, const char *directory,
+                                    const char *const *names, size_t n_names, rk_joined_rows *out,
+                                    const char **wanted, size_t *n_wanted) {
+    RK_AUTO(rk_joined_rows_release) rk_joined_rows r = {0};
     rk_source_options found = {0};
     RK_TRY(load_joins(&r, section, directory));
     RK_TRY(rk_alloc(n_names, sizeof *r.bindings, &r.bindings));
-    RK_TRY(bind_names(&r, section, names, n_names, 0, &found, wanted));
+    RK_TRY(bind_columns_by_name(&r, section, names, n_names, 0, &found, wanted));
     *n_wanted = found.n_wanted;
     *out = r;
-    r = (rk_rows_reader){0};
+    r = (rk_joined_rows){0};
     return RK_OK;
 }
 
-rk_status rk_rows_open(const rk_data_section *section, const char *directory, char *const *paths,
-                       size_t n_paths, const char *const *names, size_t n_names, size_t n_optional,
-                       rk_rows_reader *out) {
-    RK_AUTO(rk_rows_release) rk_rows_reader r = {0};
+rk_status rk_joined_rows_open(const rk_data_section *section, const char *directory, char *const *paths,
+                              size_t n_paths, const char *const *names, size_t n_names, size_t n_optional,
+                              rk_joined_rows *out) {
+    RK_AUTO(rk_joined_rows_release) rk_joined_rows r = {0};
     RK_TRY(open_files(&r, section, directory, paths, n_paths));
     RK_TRY(rk_alloc(n_names, sizeof *r.bindings, &r.bindings));
     RK_TRY(open_source(&r, section, names, n_names, n_optional));
     *out = r;
-    r = (rk_rows_reader){0};
+    r = (rk_joined_rows){0};
     return RK_OK;
 }
 
-rk_status rk_rows_open_all(const rk_data_section *section, const char *directory, char *const *paths,
-                           size_t n_paths, rk_rows_reader *out) {
-    RK_AUTO(rk_rows_release) rk_rows_reader r = {0};
+rk_status rk_joined_rows_open_all_columns(const rk_data_section *section, const char *directory,
+                                          char *const *paths, size_t n_paths, rk_joined_rows *out) {
+    RK_AUTO(rk_joined_rows_release) rk_joined_rows r = {0};
     RK_TRY(open_files(&r, section, directory, paths, n_paths));
     RK_TRY(rk_source_open(
         &(rk_source_options){
             .section = section, .paths = (const char *const *)r.paths.texts, .n_paths = r.paths.n},
         &r.source));
     *out = r;
-    r = (rk_rows_reader){0};
+    r = (rk_joined_rows){0};
     return RK_OK;
 }
 
-rk_status rk_rows_keep_packed(rk_rows_reader *r, int32_t name) {
+rk_status rk_joined_rows_allow_packed_column(rk_joined_rows *r, int32_t name) {
     rk_binding binding = r->bindings[name];
     return r->n_joins || binding.column < 0 || binding.shared
                ? RK_OK
-               : rk_source_keep_packed(r->source, binding.column);
+               : rk_source_allow_packed_column(r->source, binding.column);
 }
 
-rk_values rk_rows_values(const rk_rows_reader *r, const rk_columns *chunk, int32_t name, int64_t row) {
+rk_values rk_joined_rows_get_values(const rk_joined_rows *r, const rk_columns *chunk, int32_t name,
+                                    int64_t row) {
     rk_binding binding = r->bindings[name];
     const rk_columns *columns = chunk;
     if (binding.join >= 0) {
@@ -209,7 +213,7 @@ rk_values rk_rows_values(const rk_rows_reader *r, const rk_columns *chunk, int32
     return (rk_values){column, column->offsets[row], column->offsets[row + 1]};
 }
 
-static rk_span format_number(double value, bool is_f32, char scratch[RK_VALUE_BYTES]) {
+static rk_span format_whole_or_decimal(double value, bool is_f32, char scratch[RK_VALUE_BYTES]) {
     const double past_ids = 0x1p63;
     if (isnan(value)) value = NAN; /* without a sign */
     bool is_whole = fabs(value) < past_ids && floor(value) == value;
@@ -227,7 +231,7 @@ static rk_span format_number(double value, bool is_f32, char scratch[RK_VALUE_BY
 }
 
 rk_span rk_format_f32(float value, char scratch[RK_VALUE_BYTES]) {
-    return format_number((double)value, true, scratch);
+    return format_whole_or_decimal((double)value, true, scratch);
 }
 
 rk_span rk_value_as_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]) {
@@ -237,7 +241,7 @@ rk_span rk_value_as_text(const rk_column *column, int64_t value, char scratch[RK
         return (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
     }
     return column->type == RK_COLUMN_F32 ? rk_format_f32(column->f32[value], scratch)
-                                         : format_number(column->f64[value], false, scratch);
+                                         : format_whole_or_decimal(column->f64[value], false, scratch);
 }
 
 bool rk_value_as_number(const rk_column *column, int64_t value, double *out) {

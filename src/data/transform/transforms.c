@@ -70,7 +70,7 @@ int64_t rk_fitted_n_ids(const rk_data_feature *f, const rk_fitted *fitted) {
 /* Ids that a batch may have. */
 static int64_t compute_cardinality(const rk_data_feature *f, const rk_fitted *fitted) {
     int64_t n = rk_fitted_n_ids(f, fitted);
-    return rk_feature_n_parts(f) ? rk_composed_rows(f, n) : n;
+    return rk_feature_n_parts(f) ? rk_count_composed_rows(f, n) : n;
 }
 
 static rk_status find_crossed_features(rk_transforms *t) {
@@ -124,8 +124,8 @@ double rk_log1p_signed(double x) {
     return x < 0 ? -log1p(-x) : log1p(x);
 }
 
-int rk_fraction_split(const rk_data_section *s, uint64_t seed, int64_t row) {
+int rk_split_of_row(const rk_data_section *s, uint64_t seed, int64_t row) {
     if (s->valid.fraction == 0 && s->test.fraction == 0) return 0;
-    double u = rk_rng_unit(rk_hash_i64(row, seed));
+    double u = rk_uniform_from_bits(rk_hash_i64(row, seed));
     return u < s->valid.fraction ? 1 : u < s->valid.fraction + s->test.fraction ? 2 : 0;
 }

@@ -9,7 +9,7 @@
 
 struct rk_transform_workspace {
     const rk_transforms *transforms;
-    rk_rows_reader rows; /* joined files and bindings; no source */
+    rk_joined_rows rows; /* joined files and bindings; no source */
     const char **wanted; /* [n_wanted] names of columns */
     size_t n_wanted;
     int64_t *children;      /* [n_wanted] of the struct, as they were found last */
@@ -33,8 +33,8 @@ rk_status rk_transform_workspace_create(const rk_transforms *t, rk_transform_wor
     size_t n_features = (size_t)t->schema.n_features, n_dense = (size_t)t->schema.n_dense;
     rk_status status;
     RK_GOTO(rk_alloc(t->n_names + (size_t)t->section->n_joins, sizeof *w->wanted, &w->wanted));
-    RK_GOTO(rk_rows_open_joins(t->section, t->directory, t->names, t->n_names, &w->rows, w->wanted,
-                               &w->n_wanted));
+    RK_GOTO(rk_joined_rows_open_joins(t->section, t->directory, t->names, t->n_names, &w->rows, w->wanted,
+                                      &w->n_wanted));
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY(w->n_wanted, w->children), RK_ARRAY(w->n_wanted, w->is_context),
                          RK_ARRAY(w->n_wanted, w->is_single),
                          RK_ARRAY((size_t)t->section->n_features, w->of_context),
@@ -53,7 +53,7 @@ done:
 
 void rk_transform_workspace_free(rk_transform_workspace *w) {
     if (!w) return;
-    rk_rows_release(&w->rows);
+    rk_joined_rows_release(&w->rows);
     rk_columns_release(&w->columns);
     rk_transform_scratch_release(&w->memory);
     if (w->batch.rows.schema) rk_batch_memory_release(&w->batch);
@@ -98,27 +98,29 @@ static int32_t source_column_of(const rk_transform_workspace *w, int32_t name) {
     return binding.join < 0 ? binding.column : w->rows.joins[binding.join].key_column;
 }
 
-static bool has_single_row(const rk_transform_workspace *w, int32_t name) {
+static bool is_column_of_single_row(const rk_transform_workspace *w, int32_t name) {
     return name < 0 || w->is_single[source_column_of(w, name)];
 }
 
-static bool is_of_context(const rk_transform_workspace *w, int64_t feature) {
+static bool is_feature_of_context(const rk_transform_workspace *w, int64_t feature) {
     const rk_fitted *fitted = &w->transforms->fitted[feature];
     bool all = true;
     int64_t n_cross = w->transforms->section->features[feature].n_cross;
     for (int64_t c = 0; c < n_cross; c++) all &= w->features[fitted->crossed[c]];
-    return n_cross ? all : has_single_row(w, fitted->name) && has_single_row(w, fitted->weight_name);
+    return n_cross
+               ? all
+               : is_column_of_single_row(w, fitted->name) && is_column_of_single_row(w, fitted->weight_name);
 }
 
 /* Features that the context decides. */
-static void find_features(rk_transform_workspace *w) {
+static void find_features_of_context(rk_transform_workspace *w) {
     const rk_data_section *s = w->transforms->section;
     for (int crosses = 0; crosses < 2; crosses++)
         for (int64_t f = 0; f < s->n_features; f++) {
             const rk_data_feature *feature = &s->features[f];
             int32_t output = w->transforms->fitted[f].output;
             if ((feature->n_cross > 0) != crosses) continue;
-            w->of_context[f] = is_of_context(w, f);
+            w->of_context[f] = is_feature_of_context(w, f);
             if (!feature->dense) w->features[output] = w->of_context[f];
             for (int64_t c = 0; feature->dense && c < feature->width; c++)
                 w->dense[output + c] = w->of_context[f];
@@ -126,27 +128,27 @@ static void find_features(rk_transform_workspace *w) {
 }
 
 /* A column that labels or other features read too is theirs, row by row. False: there was none. */
-static bool make_rowwise(rk_transform_workspace *w, int32_t name) {
+static bool mark_column_as_rowwise(rk_transform_workspace *w, int32_t name) {
     if (name < 0 || !w->is_single[source_column_of(w, name)]) return false;
     w->is_single[source_column_of(w, name)] = false;
     return true;
 }
 
-static rk_status read_context(rk_transform_workspace *w, int64_t n) {
+static rk_status read_columns_of_context(rk_transform_workspace *w, int64_t n) {
     const rk_transforms *t = w->transforms;
     memcpy(w->is_single, w->is_context, w->n_wanted * sizeof *w->is_single);
-    for (size_t name = 0; name < t->n_labels_names; name++) make_rowwise(w, (int32_t)name);
+    for (size_t name = 0; name < t->n_labels_names; name++) mark_column_as_rowwise(w, (int32_t)name);
     for (bool changed = true; changed;) {
         changed = false;
-        find_features(w);
+        find_features_of_context(w);
         for (int64_t f = 0; f < t->section->n_features; f++) {
             if (w->of_context[f] || t->section->features[f].n_cross) continue;
-            changed |= make_rowwise(w, t->fitted[f].name);
-            changed |= make_rowwise(w, t->fitted[f].weight_name);
+            changed |= mark_column_as_rowwise(w, t->fitted[f].name);
+            changed |= mark_column_as_rowwise(w, t->fitted[f].weight_name);
         }
     }
     for (size_t i = 0; i < w->n_wanted; i++)
-        if (w->is_context[i] && !w->is_single[i]) RK_TRY(rk_column_repeat(&w->columns.columns[i], n));
+        if (w->is_context[i] && !w->is_single[i]) RK_TRY(rk_column_repeat_row(&w->columns.columns[i], n));
     return RK_OK;
 }
 
@@ -165,7 +167,7 @@ static rk_status read_columns(rk_transform_workspace *w, const rk_arrow_rows *ro
         w->is_context[i] = child >= 0 && from == context;
         if (child < 0) {
             bool may_miss = rows->may_miss && strcmp(rows->may_miss, name) == 0;
-            if (!may_miss && !rk_transforms_is_label(w->transforms, name))
+            if (!may_miss && !rk_transforms_is_label_column(w->transforms, name))
                 return missing_column_error(rows, context, name);
             rk_column_set_type(column, RK_COLUMN_TEXT);
             RK_TRY(rk_column_set_empty_rows(column, n));
@@ -176,18 +178,18 @@ static rk_status read_columns(rk_transform_workspace *w, const rk_arrow_rows *ro
     }
     w->columns.n_rows = n;
     w->has_context = context != NULL;
-    return context ? read_context(w, n) : RK_OK;
+    return context ? read_columns_of_context(w, n) : RK_OK;
 }
 
 /* All rows, or as many as there are before a bad one, which its halves find and which says what it is. */
-static rk_status transform_rows(rk_transform_workspace *w, int64_t first, int64_t n) {
+static rk_status transform_rows_before_bad_one(rk_transform_workspace *w, int64_t first, int64_t n) {
     const rk_piece piece = {&w->rows, &w->columns, first,
                             n,        &w->memory,  w->has_context ? w->of_context : NULL};
     rk_status status = rk_transforms_transform_rows(w->transforms, &piece, &w->window);
     if (status == RK_BAD_DATA && n == 1) return rk_error_context(status, "row %lld", (long long)first);
     if (status != RK_BAD_DATA) return status;
-    RK_TRY(transform_rows(w, first, n / 2));
-    return transform_rows(w, first + n / 2, n - n / 2);
+    RK_TRY(transform_rows_before_bad_one(w, first, n / 2));
+    return transform_rows_before_bad_one(w, first + n / 2, n - n / 2);
 }
 
 /* Of n ids of a feature with a vocabulary, those of values that it has not. */
@@ -220,22 +222,22 @@ rk_status rk_transforms_apply_with_context(const rk_transforms *t, const rk_arro
                                            const rk_arrow_rows *rows, rk_transform_workspace *w,
                                            const rk_batch **out) {
     RK_FAIL_IF(w->transforms != t, RK_INVALID_ARGUMENT, "the workspace was created for other transforms");
-    RK_TRY(rk_arrow_check(rows->schema, rows->array));
+    RK_TRY(rk_arrow_check_array(rows->schema, rows->array));
     if (context) {
-        RK_TRY(rk_arrow_check(context->schema, context->array));
+        RK_TRY(rk_arrow_check_array(context->schema, context->array));
         RK_FAIL_IF(context->array->length != 1, RK_INVALID_ARGUMENT, "the context must have 1 row, not %lld",
                    (long long)context->array->length);
     }
     int64_t n = rows->array->length;
     RK_TRY(read_columns(w, rows, context));
     rk_window_clear(&w->window);
-    bool labelled = rk_transforms_finds_labels(t, &w->rows, &w->columns, true);
+    bool labelled = rk_transforms_has_label_columns(t, &w->rows, &w->columns, true);
     w->window.has_labels = labelled;
     w->window.has_weights = labelled && t->weight_name >= 0;
     w->window.has_groups = labelled && t->group_name >= 0;
     memset(w->memory.n_dropped, 0, (size_t)t->schema.n_features * sizeof *w->memory.n_dropped);
-    if (n) RK_TRY(transform_rows(w, 0, n));
-    RK_TRY(rk_batch_view(&w->batch, &w->window, 0, n));
+    if (n) RK_TRY(transform_rows_before_bad_one(w, 0, n));
+    RK_TRY(rk_batch_view_window(&w->batch, &w->window, 0, n));
     count_unknown_values(w);
     *out = &w->batch.batch;
     return RK_OK;

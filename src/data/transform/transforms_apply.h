@@ -27,6 +27,6 @@ const rk_context_columns *rk_transform_workspace_context(const rk_transform_work
 const int64_t *rk_transform_workspace_unknown(const rk_transform_workspace *workspace);
 
 /* Whether a column of the name may be missing: it is a label, a sample's weight or a group. */
-bool rk_transforms_is_label(const rk_transforms *transforms, const char *name);
+bool rk_transforms_is_label_column(const rk_transforms *transforms, const char *name);
 
 #endif

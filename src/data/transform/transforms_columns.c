@@ -31,14 +31,14 @@ static bool find_column_run(const rk_piece *piece, int32_t name, run *out) {
     return true;
 }
 
-static bool misses_values(const run *r) {
+static bool has_row_without_value(const run *r) {
     bool missing = r->per_row == 0;
     for (int64_t i = 0; r->per_row < 0 && i < r->n; i++) missing |= r->offsets[i] == r->offsets[i + 1];
     return missing;
 }
 
 /* The value as a number; false: it is not one, or not finite. */
-static inline bool number_at(const rk_column *column, int64_t value, double *out) {
+static inline bool parse_number_at(const rk_column *column, int64_t value, double *out) {
     if (column->type == RK_COLUMN_TEXT)
         return rk_parse_f64(rk_column_text(column, value), out) && isfinite(*out);
     *out = rk_column_number(column, value);
@@ -51,14 +51,15 @@ static bool is_row_absent(const run *r, int64_t i) {
            (rk_column_is_float(r->column) && isnan(rk_column_number(r->column, r->offsets[i])));
 }
 
-rk_status rk_transform_labels(const rk_transforms *t, int32_t task, const rk_piece *piece, rk_window *out,
-                              bool *done) {
+rk_status rk_transform_labels_by_column(const rk_transforms *t, int32_t task, const rk_piece *piece,
+                                        rk_window *out, bool *done) {
     const rk_label_section *label = &t->schema.tasks[task];
     run r;
     *done = false;
     if (label->n_positive || !find_column_run(piece, task, &r)) return RK_OK;
     const double threshold = rk_round_bound_to_column(r.column, label->threshold);
-    bool ok = label->optional || !misses_values(&r), is_share = label->loss == 0, cuts = !isnan(threshold);
+    bool ok = label->optional || !has_row_without_value(&r), is_share = label->loss == 0,
+         cuts = !isnan(threshold);
     float *to = out->labels + out->n_rows * t->schema.n_tasks + task;
     for (int64_t i = 0; ok && i < r.n; i++) {
         double x = 0;
@@ -66,7 +67,7 @@ rk_status rk_transform_labels(const rk_transforms *t, int32_t task, const rk_pie
             to[i * t->schema.n_tasks] = NAN;
             continue;
         }
-        ok = number_at(r.column, r.offsets[i], &x);
+        ok = parse_number_at(r.column, r.offsets[i], &x);
         if (cuts) x = x >= threshold;
         ok = ok && isfinite((float)x) && (!is_share || (x >= 0 && x <= 1));
         to[i * t->schema.n_tasks] = (float)x;
@@ -76,7 +77,7 @@ rk_status rk_transform_labels(const rk_transforms *t, int32_t task, const rk_pie
 }
 
 /* One number in every row, as it is. */
-static rk_status copy_dense(const float *from, int64_t n, float *to, int64_t stride) {
+static rk_status copy_dense_checked(const float *from, int64_t n, float *to, int64_t stride) {
     float sum = 0; /* stays 0 while all are finite */
     for (int64_t i = 0; i < n; i++) {
         sum += from[i] * 0;
@@ -92,14 +93,14 @@ static rk_status transform_dense(const rk_transforms *t, int64_t feature, const 
     float *to = out->dense + out->n_rows * stride + t->fitted[feature].output;
     bool ok = true, plain = r->column->type == RK_COLUMN_F32 && !f->log1p && !f->normalize;
     if (plain && r->per_row == 1 && f->width == 1)
-        return copy_dense(r->column->f32 + r->begin, r->n, to, stride);
+        return copy_dense_checked(r->column->f32 + r->begin, r->n, to, stride);
     for (int64_t i = 0; ok && i < r->n; i++, to += stride) {
         int64_t n = r->offsets[i + 1] - r->offsets[i];
         for (int64_t j = n; j < f->width; j++) to[j] = 0;
         ok = n == 0 || n == f->width;
         for (int64_t j = 0; ok && j < n; j++) {
             double x;
-            ok = number_at(r->column, r->offsets[i] + j, &x);
+            ok = parse_number_at(r->column, r->offsets[i] + j, &x);
             if (!ok) break;
             if (f->log1p) x = rk_log1p_signed(x);
             ok = isfinite((float)x);
@@ -115,7 +116,7 @@ static inline int64_t hash_text_to_id(const rk_data_feature *f, rk_span text) {
     return rk_feature_hash(f, rk_hash_bytes(text.data, text.n_bytes, (uint64_t)f->hash_seed));
 }
 
-static inline int64_t id_of_word(const rk_data_feature *f, const rk_fitted *fitted, rk_span text) {
+static inline int64_t vocabulary_id_of_text(const rk_data_feature *f, const rk_fitted *fitted, rk_span text) {
     int64_t known = rk_vocabulary_find(&fitted->vocabulary, text), oov = f->vocabulary.oov;
     return known >= 0 ? oov + known
                       : (int64_t)rk_hash_bucket(rk_hash_bytes(text.data, text.n_bytes, 0), (uint64_t)oov);
@@ -145,7 +146,7 @@ static bool ids_of_texts(const rk_data_feature *f, const rk_fitted *fitted, cons
         }
     } else {
         for (int64_t i = 0; i < n; i++)
-            out[i] = id_of_word(f, fitted, (rk_span){text + places[i].begin, places[i].n_bytes});
+            out[i] = vocabulary_id_of_text(f, fitted, (rk_span){text + places[i].begin, places[i].n_bytes});
     }
     return ok;
 }
@@ -171,7 +172,7 @@ static bool ids_of_i64(const rk_data_feature *f, const rk_fitted *fitted, const 
     } else {
         for (int64_t i = 0; i < n; i++) {
             const char *text = rk_format_i64(from[i], room);
-            out[i] = id_of_word(f, fitted, (rk_span){text, (size_t)(room + sizeof room - text)});
+            out[i] = vocabulary_id_of_text(f, fitted, (rk_span){text, (size_t)(room + sizeof room - text)});
         }
     }
     return outside >> 63 == 0;
@@ -214,7 +215,8 @@ static rk_status split_texts(char separator, const run *r, rk_transform_scratch 
                 memory->capacity = capacity;
             }
             uint32_t place = r->column->places[v].begin;
-            size_t n_stops = rk_csv_index(text.data, text.n_bytes, separator, separator, memory->stops),
+            size_t n_stops =
+                       rk_csv_find_separators(text.data, text.n_bytes, separator, separator, memory->stops),
                    begin = 0;
             for (size_t k = 0; k <= n_stops; k++) {
                 size_t stop = k < n_stops ? memory->stops[k] : text.n_bytes;
@@ -233,8 +235,8 @@ static rk_status split_texts(char separator, const run *r, rk_transform_scratch 
     return RK_OK;
 }
 
-static bool ids_of_run(const rk_data_feature *f, const rk_fitted *fitted, const run *r,
-                       const rk_text_place *places, int64_t *to) {
+static bool ids_of_column_run(const rk_data_feature *f, const rk_fitted *fitted, const run *r,
+                              const rk_text_place *places, int64_t *to) {
     const rk_column *column = r->column;
     return column->packed.data             ? ids_of_packed(f, &column->packed, r->n_values, to)
            : column->type == RK_COLUMN_I64 ? ids_of_i64(f, fitted, column->i64 + r->begin, r->n_values, to)
@@ -248,11 +250,11 @@ static rk_status transform_ids(const rk_transforms *t, int64_t feature, const ru
     rk_id_list *ids = &out->features[output];
     const rk_data_feature *f = &t->section->features[feature];
     RK_TRY(rk_window_reserve_ids(out, output, (size_t)r->n_values));
-    if (r->n_values && !ids_of_run(f, &t->fitted[feature], r, places, ids->ids + ids->n_ids))
+    if (r->n_values && !ids_of_column_run(f, &t->fitted[feature], r, places, ids->ids + ids->n_ids))
         return BAD_VALUE;
     ids->n_ids += (size_t)r->n_values;
-    return r->per_row >= 0 ? rk_id_list_end_uniform(ids, r->n, r->per_row)
-                           : rk_id_list_end_ragged(ids, r->n, r->offsets);
+    return r->per_row >= 0 ? rk_id_list_end_uniform_samples(ids, r->n, r->per_row)
+                           : rk_id_list_end_ragged_samples(ids, r->n, r->offsets);
 }
 
 /* The pieces of the texts as the feature's values. */
@@ -279,7 +281,7 @@ rk_status rk_transform_feature_by_column(const rk_transforms *t, int64_t feature
     if (f->weights || f->max_length || !find_column_run(piece, t->fitted[feature].name, &r)) return RK_OK;
     bool splits = f->separator && r.column->type == RK_COLUMN_TEXT,
          drops = f->vocabulary.line && f->vocabulary.oov == 0;
-    if ((f->dense && splits) || drops || (f->default_value && misses_values(&r))) return RK_OK;
+    if ((f->dense && splits) || drops || (f->default_value && has_row_without_value(&r))) return RK_OK;
     if (rk_column_is_float(r.column) && !f->dense && !f->n_bucketize && !f->quantiles) return RK_OK;
     *done = true;
     if (f->dense) return transform_dense(t, feature, &r, out);

@@ -22,7 +22,7 @@ bool rk_feature_is_fitted(const rk_data_feature *f) {
 typedef struct gatherer {
     const rk_data_feature *f;
     rk_vocabulary counts;
-    double *sample; /* [n_sample] for quantiles: of the numbers so far, those that is_sampled */
+    double *sample; /* [n_sample] for quantiles: of the numbers so far, those that is_number_in_sample */
     size_t n_sample, sample_capacity;
     int64_t n_numbers;
     int n_halvings;
@@ -31,15 +31,15 @@ typedef struct gatherer {
 
 /* Of all numbers, each as likely as another, whatever the order of the files is: all, half, a quarter of
  * them. */
-static bool is_sampled(int64_t number, int n_halvings) {
+static bool is_number_in_sample(int64_t number, int n_halvings) {
     return (rk_hash_i64(number, 0) & (((uint64_t)1 << n_halvings) - 1)) == 0;
 }
 
-static void halve_sample(gatherer *g) {
+static void drop_half_of_sample(gatherer *g) {
     size_t at = 0, kept = 0;
     for (int64_t number = 0; at < g->n_sample; number++) {
-        if (!is_sampled(number, g->n_halvings)) continue;
-        if (is_sampled(number, g->n_halvings + 1)) g->sample[kept++] = g->sample[at];
+        if (!is_number_in_sample(number, g->n_halvings)) continue;
+        if (is_number_in_sample(number, g->n_halvings + 1)) g->sample[kept++] = g->sample[at];
         at++;
     }
     g->n_sample = kept;
@@ -48,9 +48,9 @@ static void halve_sample(gatherer *g) {
 
 static rk_status add_to_sample(gatherer *g, double x) {
     int64_t number = g->n_numbers++;
-    if (!is_sampled(number, g->n_halvings)) return RK_OK;
-    if (g->n_sample == MAX_SAMPLE) halve_sample(g);
-    if (!is_sampled(number, g->n_halvings)) return RK_OK;
+    if (!is_number_in_sample(number, g->n_halvings)) return RK_OK;
+    if (g->n_sample == MAX_SAMPLE) drop_half_of_sample(g);
+    if (!is_number_in_sample(number, g->n_halvings)) return RK_OK;
     RK_TRY(rk_grow(&g->sample, g->n_sample, &g->sample_capacity, sizeof *g->sample));
     g->sample[g->n_sample++] = x;
     return RK_OK;
@@ -64,7 +64,7 @@ static void add_to_moments(gatherer *g, double x) {
 }
 
 /* A value that is refused when it is read for training, says nothing of the others. */
-static rk_status gather_value(void *context, const rk_column *column, int64_t value, rk_span text) {
+static rk_status gather_training_value(void *context, const rk_column *column, int64_t value, rk_span text) {
     gatherer *g = context;
     int64_t number;
     char scratch[RK_VALUE_BYTES];
@@ -111,21 +111,22 @@ static rk_status fit_feature(gatherer *g, rk_fitted *out) {
 
 static rk_status read_training_rows(const rk_transforms *t, const char *directory, gatherer *gatherers) {
     const rk_data_section *s = t->section, manner = rk_data_section_of_split(s, &s->train);
-    RK_AUTO(rk_rows_release) rk_rows_reader rows = {0};
-    RK_TRY(rk_rows_open(&manner, directory, s->train.path, (size_t)s->train.n_path, t->names, t->n_names,
-                        t->n_labels_names, &rows));
+    RK_AUTO(rk_joined_rows_release) rk_joined_rows rows = {0};
+    RK_TRY(rk_joined_rows_open(&manner, directory, s->train.path, (size_t)s->train.n_path, t->names,
+                               t->n_names, t->n_labels_names, &rows));
     for (int64_t row_number = 0;;) {
         const rk_chunk *chunk;
-        RK_TRY(rk_source_read(rows.source, &chunk));
+        RK_TRY(rk_source_read_chunk(rows.source, &chunk));
         if (chunk->columns.n_rows == 0) return RK_OK;
         for (int64_t row = 0; row < chunk->columns.n_rows; row++) {
-            if (rk_fraction_split(s, (uint64_t)s->seed, row_number++) != 0)
+            if (rk_split_of_row(s, (uint64_t)s->seed, row_number++) != 0)
                 continue; /* nothing is learnt from rows set aside */
             for (int64_t i = 0; i < s->n_features; i++)
                 if (rk_feature_is_fitted(&s->features[i]))
-                    RK_TRY(rk_for_each_value(&s->features[i],
-                                             rk_rows_values(&rows, &chunk->columns, t->fitted[i].name, row),
-                                             gather_value, &gatherers[i]));
+                    RK_TRY(rk_for_each_value(
+                        &s->features[i],
+                        rk_joined_rows_get_values(&rows, &chunk->columns, t->fitted[i].name, row),
+                        gather_training_value, &gatherers[i]));
         }
     }
 }
@@ -142,7 +143,7 @@ static rk_status load_given_vocabularies(rk_transforms *t, const char *directory
     return RK_OK;
 }
 
-static rk_status fit_by_reading(rk_transforms *t, const char *directory) {
+static rk_status fit_by_reading_training_rows(rk_transforms *t, const char *directory) {
     const rk_data_section *s = t->section;
     RK_AUTOFREE gatherer *gatherers = NULL;
     RK_TRY(rk_alloc((size_t)s->n_features, sizeof *gatherers, &gatherers));
@@ -156,7 +157,7 @@ static rk_status fit_by_reading(rk_transforms *t, const char *directory) {
     return status;
 }
 
-static bool is_any_fitted(const rk_data_section *section) {
+static bool has_fitted_features(const rk_data_section *section) {
     bool any = false;
     for (int64_t i = 0; i < section->n_features; i++) any |= rk_feature_is_fitted(&section->features[i]);
     return any;
@@ -165,7 +166,7 @@ static bool is_any_fitted(const rk_data_section *section) {
 rk_status rk_transforms_fit_by_pass(rk_transforms *t, const rk_fit_options *options) {
     if (options->on_stage)
         options->on_stage(options->user, "reading the training data once for vocabularies and normalization");
-    return fit_by_reading(t, options->directory);
+    return fit_by_reading_training_rows(t, options->directory);
 }
 
 rk_status rk_transforms_fit_section(const rk_data_section *section, const rk_yaml *yaml,
@@ -176,7 +177,7 @@ rk_status rk_transforms_fit_section(const rk_data_section *section, const rk_yam
     rk_transforms_set_directory(t, options->directory);
     RK_TRY(rk_transforms_derive_schema(t));
     RK_TRY(load_given_vocabularies(t, options->directory));
-    if (is_any_fitted(section))
+    if (has_fitted_features(section))
         RK_TRY(options->fit ? options->fit(t, options) : rk_transforms_fit_by_pass(t, options));
     RK_TRY(rk_transforms_derive_schema(t));
     *out = t;

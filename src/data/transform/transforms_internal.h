@@ -4,7 +4,7 @@
 
 #include "base/hash.h"
 #include "data/transform/joined_rows.h"
-#include "data/transform/window.h"
+#include "data/transform/shuffle_window.h"
 
 /* Where one feature's values come from and go to, and what a pass over the training data found. */
 typedef struct rk_fitted {
@@ -59,7 +59,7 @@ rk_status rk_transforms_fit_by_pass(rk_transforms *transforms, const rk_fit_opti
 
 /* Rows of a chunk that are transformed together, after those that the window holds. */
 typedef struct rk_piece {
-    const rk_rows_reader *rows;
+    const rk_joined_rows *rows;
     const rk_columns *chunk;
     int64_t first, n;
     rk_transform_scratch *memory;
@@ -72,8 +72,8 @@ rk_status rk_transforms_transform_rows(const rk_transforms *transforms, const rk
                                        rk_window *out);
 
 /* Whether a chunk has the labels that must be there. optional: it may be without any. */
-bool rk_transforms_finds_labels(const rk_transforms *transforms, const rk_rows_reader *rows,
-                                const rk_columns *chunk, bool optional);
+bool rk_transforms_has_label_columns(const rk_transforms *transforms, const rk_joined_rows *rows,
+                                     const rk_columns *chunk, bool optional);
 
 /* One feature's values into the window, one by one. */
 rk_status rk_transform_feature_by_value(const rk_transforms *transforms, int64_t feature,
@@ -84,8 +84,8 @@ rk_status rk_transform_feature_by_column(const rk_transforms *transforms, int64_
                                          const rk_piece *piece, rk_window *out, bool *done);
 /* Whether, of several rows, the feature's column may stay packed. */
 bool rk_transform_accepts_packed(const rk_transforms *transforms, int64_t feature);
-rk_status rk_transform_labels(const rk_transforms *transforms, int32_t task, const rk_piece *piece,
-                              rk_window *out, bool *done);
+rk_status rk_transform_labels_by_column(const rk_transforms *transforms, int32_t task, const rk_piece *piece,
+                                        rk_window *out, bool *done);
 
 /* Where a number of the column is cut off: the 0.7 of a run file is not the 0.7 of an f32, which is what the
  * column's writer meant. */
@@ -115,9 +115,9 @@ static inline int64_t rk_feature_hash(const rk_data_feature *f, uint64_t hash) {
 /* seeds: [hash_functions], made of the feature's name. */
 void rk_hash_function_seeds(const rk_data_feature *f, uint64_t *seeds);
 /* Composed features (rk_feature_n_parts): rows that their ids may be, of a value's whole id below n. */
-int64_t rk_composed_rows(const rk_data_feature *f, int64_t n);
+int64_t rk_count_composed_rows(const rk_data_feature *f, int64_t n);
 /* The id of remainder 0, behind those of the quotients of whole ids below n. */
-int64_t rk_first_remainder(const rk_data_feature *f, int64_t n);
+int64_t rk_first_remainder_id(const rk_data_feature *f, int64_t n);
 /* The whole id that a value's ids of quotient_remainder were made of; n: as above. */
 int64_t rk_quotient_remainder_id(const rk_data_feature *f, int64_t n, const int64_t *ids);
 /* The samples of `whole` behind those of the list, each id as its parts. RK_BAD_DATA: a sample of several
@@ -142,6 +142,6 @@ rk_status rk_for_each_value(const rk_data_feature *feature, rk_values values, rk
 double rk_log1p_signed(double x);
 
 /* Which of train's rows belong to a split that is a fraction of it: 0 train, 1 valid, 2 test. */
-int rk_fraction_split(const rk_data_section *section, uint64_t seed, int64_t row);
+int rk_split_of_row(const rk_data_section *section, uint64_t seed, int64_t row);
 
 #endif

@@ -13,7 +13,7 @@ void rk_transform_scratch_release(rk_transform_scratch *memory) {
     *memory = (rk_transform_scratch){0};
 }
 
-bool rk_transforms_is_label(const rk_transforms *t, const char *name) {
+bool rk_transforms_is_label_column(const rk_transforms *t, const char *name) {
     bool found = false;
     for (size_t i = 0; i < t->n_names; i++)
         if (strcmp(name, t->names[i]) == 0) {
@@ -24,8 +24,8 @@ bool rk_transforms_is_label(const rk_transforms *t, const char *name) {
 }
 
 /* A task's label that rows may be without says nothing, unless all are such. */
-bool rk_transforms_finds_labels(const rk_transforms *t, const rk_rows_reader *rows, const rk_columns *chunk,
-                                bool optional) {
+bool rk_transforms_has_label_columns(const rk_transforms *t, const rk_joined_rows *rows,
+                                     const rk_columns *chunk, bool optional) {
     bool misses = false, has_some = chunk->n_rows == 0;
     for (size_t i = 0; i < t->n_labels_names && chunk->n_rows > 0; i++) {
         rk_binding binding = rows->bindings[i];
@@ -80,10 +80,10 @@ static rk_status read_labels(const rk_transforms *t, const rk_piece *piece, rk_w
     for (int32_t task = 0; task < t->schema.n_tasks; task++) {
         float *labels = out->labels + out->n_rows * t->schema.n_tasks + task;
         bool done = false;
-        if (piece->n > 1) RK_TRY(rk_transform_labels(t, task, piece, out, &done));
+        if (piece->n > 1) RK_TRY(rk_transform_labels_by_column(t, task, piece, out, &done));
         for (int64_t i = 0; !done && i < piece->n; i++)
             RK_TRY(read_label(&t->schema.tasks[task],
-                              rk_rows_values(piece->rows, piece->chunk, task, piece->first + i),
+                              rk_joined_rows_get_values(piece->rows, piece->chunk, task, piece->first + i),
                               &labels[i * t->schema.n_tasks]));
     }
     return RK_OK;
@@ -104,15 +104,17 @@ static rk_status read_sample_weight(const rk_data_section *s, rk_values values, 
 
 static rk_status read_sample_weights(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
     for (int64_t i = 0; i < piece->n; i++)
-        RK_TRY(read_sample_weight(t->section,
-                                  rk_rows_values(piece->rows, piece->chunk, t->weight_name, piece->first + i),
-                                  &out->sample_weights[out->n_rows + i]));
+        RK_TRY(read_sample_weight(
+            t->section,
+            rk_joined_rows_get_values(piece->rows, piece->chunk, t->weight_name, piece->first + i),
+            &out->sample_weights[out->n_rows + i]));
     return RK_OK;
 }
 
 static void read_groups(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
     for (int64_t i = 0; i < piece->n; i++) {
-        rk_values values = rk_rows_values(piece->rows, piece->chunk, t->group_name, piece->first + i);
+        rk_values values =
+            rk_joined_rows_get_values(piece->rows, piece->chunk, t->group_name, piece->first + i);
         char scratch[RK_VALUE_BYTES];
         rk_span text = values.begin < values.end ? rk_value_as_text(values.column, values.begin, scratch)
                                                  : (rk_span){"", 0};
@@ -121,7 +123,7 @@ static void read_groups(const rk_transforms *t, const rk_piece *piece, rk_window
 }
 
 /* Every combination of the crossed features' ids of this row, hashed. */
-static rk_status cross_row(const rk_transforms *t, int64_t feature, int64_t row, rk_window *out) {
+static rk_status cross_features_of_row(const rk_transforms *t, int64_t feature, int64_t row, rk_window *out) {
     enum { MAX_CROSSED = 16, MAX_COMBINATIONS = 4096 };
     rk_ids parts[MAX_CROSSED];
     int64_t begins[MAX_CROSSED], counts[MAX_CROSSED], total = 1;
@@ -132,8 +134,8 @@ static rk_status cross_row(const rk_transforms *t, int64_t feature, int64_t row,
     for (int64_t c = 0; c < f->n_cross; c++) {
         int64_t at = t->features[crossed[c]].n_parts ? row - out->n_rows : row;
         parts[c] = rk_id_list_view(&out->features[crossed[c]]);
-        begins[c] = rk_ids_begin(&parts[c], at);
-        counts[c] = rk_ids_begin(&parts[c], at + 1) - begins[c];
+        begins[c] = rk_ids_begin_of_sample(&parts[c], at);
+        counts[c] = rk_ids_begin_of_sample(&parts[c], at + 1) - begins[c];
         total *= counts[c];
         RK_FAIL_IF(total > MAX_COMBINATIONS, RK_BAD_DATA,
                    "feature '%s': more than %d combinations in one row", f->name, MAX_COMBINATIONS);
@@ -172,17 +174,18 @@ static rk_status transform_feature(const rk_transforms *t, int64_t feature, cons
     return done ? RK_OK : rk_transform_feature_by_value(t, feature, piece, out);
 }
 
-static rk_status transform_cross(const rk_transforms *t, int64_t feature, const rk_piece *piece,
-                                 rk_window *out) {
+static rk_status transform_crossed_feature(const rk_transforms *t, int64_t feature, const rk_piece *piece,
+                                           rk_window *out) {
     bool once = piece->context && piece->context[feature];
     for (int64_t row = 0; row < (once ? 1 : piece->n); row++)
-        RK_TRY(cross_row(t, feature, out->n_rows + row, out));
+        RK_TRY(cross_features_of_row(t, feature, out->n_rows + row, out));
     return once ? repeat_context_ids(t, feature, piece->n, out) : RK_OK;
 }
 
 /* The window's lists of composed features change places with the memory's: the piece's whole ids are gathered
  * beside the window, as crosses are made of these. */
-static void swap_lists(const rk_transforms *t, rk_transform_scratch *memory, rk_window *out) {
+static void swap_lists_of_composed_features(const rk_transforms *t, rk_transform_scratch *memory,
+                                            rk_window *out) {
     for (int32_t f = 0; f < t->schema.n_features; f++) {
         if (!t->features[f].n_parts) continue;
         rk_id_list list = out->features[f];
@@ -191,7 +194,7 @@ static void swap_lists(const rk_transforms *t, rk_transform_scratch *memory, rk_
     }
 }
 
-static bool has_composed(const rk_data_schema *schema) {
+static bool has_composed_features(const rk_data_schema *schema) {
     for (int32_t f = 0; f < schema->n_features; f++)
         if (schema->features[f].n_parts) return true;
     return false;
@@ -215,21 +218,21 @@ static rk_status transform_features(const rk_transforms *t, const rk_piece *piec
     for (int64_t i = 0; i < s->n_features; i++)
         if (!s->features[i].n_cross) RK_TRY(transform_feature(t, i, piece, out));
     for (int64_t i = 0; i < s->n_features; i++)
-        if (s->features[i].n_cross) RK_TRY(transform_cross(t, i, piece, out));
+        if (s->features[i].n_cross) RK_TRY(transform_crossed_feature(t, i, piece, out));
     return RK_OK;
 }
 
 static rk_status transform_and_compose(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
     rk_transform_scratch *memory = piece->memory;
-    if (!has_composed(&t->schema)) return transform_features(t, piece, out);
+    if (!has_composed_features(&t->schema)) return transform_features(t, piece, out);
     if (!memory->whole) {
         RK_TRY(rk_alloc((size_t)t->schema.n_features, sizeof *memory->whole, &memory->whole));
         memory->n_whole = (size_t)t->schema.n_features;
     }
     for (size_t f = 0; f < memory->n_whole; f++) rk_id_list_truncate(&memory->whole[f], 0);
-    swap_lists(t, memory, out);
+    swap_lists_of_composed_features(t, memory, out);
     rk_status status = transform_features(t, piece, out);
-    swap_lists(t, memory, out);
+    swap_lists_of_composed_features(t, memory, out);
     return status == RK_OK ? compose_features(t, memory, out) : status;
 }
 

@@ -67,7 +67,7 @@ static void add_parts_json(const rk_transforms *t, int64_t i, json_t *entry) {
     uint64_t seeds[RK_MAX_HASH_FUNCTIONS];
     if (f->quotient_remainder)
         json_object_set_new(entry, "first_remainder",
-                            json_integer(rk_first_remainder(f, rk_fitted_n_ids(f, &t->fitted[i]))));
+                            json_integer(rk_first_remainder_id(f, rk_fitted_n_ids(f, &t->fitted[i]))));
     if (!f->hash_functions) return;
     json_t *list = json_array();
     rk_hash_function_seeds(f, seeds);

@@ -40,20 +40,20 @@ typedef struct value_reader {
     int64_t n_dropped;    /* of those */
 } value_reader;
 
-static rk_status read_number(const value_reader *k, const rk_column *column, int64_t value, rk_span text,
-                             double *out) {
+static rk_status parse_number_of_value(const value_reader *k, const rk_column *column, int64_t value,
+                                       rk_span text, double *out) {
     bool ok = column ? rk_value_as_number(column, value, out) : rk_parse_f64(text, out);
     if (ok && isfinite(*out)) return RK_OK;
     char scratch[RK_VALUE_BYTES];
     if (column) text = rk_value_as_text(column, value, scratch);
     return rk_error(RK_BAD_DATA, "column '%s': '%.*s' is not a number", rk_feature_column(k->f),
-                    rk_span_message_bytes(text), text.data);
+                    rk_span_printed_bytes(text), text.data);
 }
 
 static rk_status write_dense_value(void *context, const rk_column *column, int64_t value, rk_span text) {
     value_reader *k = context;
     double x;
-    RK_TRY(read_number(k, column, value, text, &x));
+    RK_TRY(parse_number_of_value(k, column, value, text, &x));
     RK_FAIL_IF(k->n >= k->f->width, RK_BAD_DATA, "column '%s': more than %lld numbers",
                rk_feature_column(k->f), (long long)k->f->width);
     if (k->f->log1p) x = rk_log1p_signed(x);
@@ -67,7 +67,7 @@ static rk_status write_dense_value(void *context, const rk_column *column, int64
 }
 
 /* "7.0", as programs write whole numbers of a column of floats: without its end. */
-static rk_span without_zeros(rk_span text) {
+static rk_span trim_zero_fraction(rk_span text) {
     size_t n = text.n_bytes;
     while (n && text.data[n - 1] == '0') n--;
     bool ends = n > 1 && n < text.n_bytes && text.data[n - 1] == '.' && text.data[n - 2] >= '0' &&
@@ -91,7 +91,7 @@ int64_t rk_key_of_text(rk_span text) {
     int64_t number;
     uint64_t bits;
     if (rk_parse_i64(text, &number)) return number;
-    rk_span whole = without_zeros(rk_span_trim(text));
+    rk_span whole = trim_zero_fraction(rk_span_trim(text));
     if (rk_parse_i64(whole, &number)) return number;
     return (int64_t)(parse_u64(whole, &bits) ? bits : rk_hash_bytes(text.data, text.n_bytes, 0));
 }
@@ -110,7 +110,7 @@ static rk_status id_of_value(const value_reader *k, const rk_column *column, int
         bool whole = column && column->type == RK_COLUMN_I64 ? (id = column->i64[value], true)
                                                              : rk_parse_i64(text, &id);
         RK_FAIL_IF(!whole, RK_BAD_DATA, "column '%s': '%.*s' is not a whole number", rk_feature_column(f),
-                   rk_span_message_bytes(text), text.data);
+                   rk_span_printed_bytes(text), text.data);
         *out = id - f->identity_offset;
         if (*out < 0 || *out >= f->identity)
             return rk_error_hint(rk_error(RK_BAD_DATA, "column '%s': id %lld is not within 0 to %lld",
@@ -119,7 +119,7 @@ static rk_status id_of_value(const value_reader *k, const rk_column *column, int
     } else if (f->key) {
         *out = rk_key_of_text(text);
     } else if (f->n_bucketize || f->quantiles) {
-        RK_TRY(read_number(k, column, value, text, &x));
+        RK_TRY(parse_number_of_value(k, column, value, text, &x));
         *out = rk_find_feature_bucket(f, k->fitted, column, x);
     } else {
         int64_t known = rk_vocabulary_find(&k->fitted->vocabulary, text), oov = f->vocabulary.oov;
@@ -166,12 +166,12 @@ bool rk_transforms_value_of(const rk_transforms *t, int64_t feature, int64_t id,
     return true;
 }
 
-static bool splits_weights(const value_reader *k) {
+static bool are_weights_split(const value_reader *k) {
     return k->f->separator && k->weights.column && k->weights.column->type == RK_COLUMN_TEXT;
 }
 
 /* The next piece of the weights' texts, which are cut as those of the ids are. */
-static bool next_weight_piece(value_reader *k, rk_span *out) {
+static bool split_next_weight(value_reader *k, rk_span *out) {
     for (;;) {
         while (k->weights_left.n_bytes) {
             rk_span left = k->weights_left;
@@ -191,27 +191,27 @@ static bool next_weight_piece(value_reader *k, rk_span *out) {
 static rk_status read_weight(value_reader *k, double *out) {
     rk_span text;
     char scratch[RK_VALUE_BYTES];
-    bool splits = splits_weights(k),
-         found = splits ? next_weight_piece(k, &text) : k->weights.begin < k->weights.end;
+    bool splits = are_weights_split(k),
+         found = splits ? split_next_weight(k, &text) : k->weights.begin < k->weights.end;
     RK_FAIL_IF(!found, RK_BAD_DATA, "column '%s': fewer weights than ids", k->f->weights);
     if (!splits) text = rk_value_as_text(k->weights.column, k->weights.begin, scratch);
     bool ok =
         splits ? rk_parse_f64(text, out) : rk_value_as_number(k->weights.column, k->weights.begin++, out);
     RK_FAIL_IF(!ok || !isfinite((float)*out), RK_BAD_DATA, "column '%s': '%.*s' is not a number",
-               k->f->weights, rk_span_message_bytes(text), text.data);
+               k->f->weights, rk_span_printed_bytes(text), text.data);
     return RK_OK;
 }
 
 /* Ids beyond max_length leave their weights behind. */
-static rk_status check_weights_left(value_reader *k) {
+static rk_status check_no_weight_left(value_reader *k) {
     rk_span text;
     if (!k->weights.column || (k->f->max_length && k->n >= k->f->max_length)) return RK_OK;
-    RK_FAIL_IF(splits_weights(k) ? next_weight_piece(k, &text) : k->weights.begin < k->weights.end,
+    RK_FAIL_IF(are_weights_split(k) ? split_next_weight(k, &text) : k->weights.begin < k->weights.end,
                RK_BAD_DATA, "column '%s': more weights than ids", k->f->weights);
     return RK_OK;
 }
 
-static rk_status append_id(void *context, const rk_column *column, int64_t value, rk_span text) {
+static rk_status append_id_of_value(void *context, const rk_column *column, int64_t value, rk_span text) {
     value_reader *k = context;
     int64_t id;
     if (k->f->max_length && k->n >= k->f->max_length) return RK_OK;
@@ -236,7 +236,8 @@ static rk_status append_id(void *context, const rk_column *column, int64_t value
 static rk_values find_weights(const rk_transforms *t, int64_t feature, const rk_piece *piece, int64_t row,
                               rk_values ids) {
     if (t->fitted[feature].weight_name < 0) return (rk_values){0};
-    rk_values weights = rk_rows_values(piece->rows, piece->chunk, t->fitted[feature].weight_name, row);
+    rk_values weights =
+        rk_joined_rows_get_values(piece->rows, piece->chunk, t->fitted[feature].weight_name, row);
     bool is_own = weights.column && weights.column == ids.column && weights.column->type == RK_COLUMN_I64;
     return is_own ? (rk_values){0} : weights;
 }
@@ -252,7 +253,7 @@ rk_status rk_transform_feature_by_value(const rk_transforms *t, int64_t feature,
                           .output = t->fitted[feature].output,
                           .row = out->n_rows + i};
         rk_values values =
-            rk_rows_values(piece->rows, piece->chunk, t->fitted[feature].name, piece->first + i);
+            rk_joined_rows_get_values(piece->rows, piece->chunk, t->fitted[feature].name, piece->first + i);
         if (f->dense) {
             memset(out->dense + k.row * t->schema.n_dense + k.output, 0,
                    (size_t)f->width * sizeof *out->dense);
@@ -263,8 +264,8 @@ rk_status rk_transform_feature_by_value(const rk_transforms *t, int64_t feature,
             continue;
         }
         k.weights = find_weights(t, feature, piece, piece->first + i, values);
-        RK_TRY(rk_for_each_value(f, values, append_id, &k));
-        RK_TRY(check_weights_left(&k));
+        RK_TRY(rk_for_each_value(f, values, append_id_of_value, &k));
+        RK_TRY(check_no_weight_left(&k));
         if (piece->memory->n_dropped) piece->memory->n_dropped[k.output] += k.n_dropped;
         RK_TRY(rk_id_list_end_sample(&out->features[k.output]));
     }

@@ -38,7 +38,7 @@ rk_status rk_embeddings_write_rows(rk_embeddings *e, const char *table, int64_t 
 
 /* Over ranks the table here has no slots: its optimizer tells them. */
 static int slots_of_table(const rk_table *table, rk_slot out[RK_MAX_SLOTS]) {
-    return table->config.frozen ? 0 : rk_optimizer_slots(&table->optimizer, out);
+    return table->config.frozen ? 0 : rk_optimizer_list_slots(&table->optimizer, out);
 }
 
 const char *rk_embeddings_slot_name(const rk_embeddings *e, const char *table, int32_t slot, int32_t *width) {

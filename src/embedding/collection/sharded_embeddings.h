@@ -17,7 +17,7 @@ static inline rk_sharded *rk_sharded_embeddings_store(const rk_embeddings *embed
 
 /* Where this rank cannot go on and the others wait for it: the end of the communicator. */
 static inline rk_status rk_sharded_embeddings_abort(const rk_sharded *s, rk_status status) {
-    return status == RK_OK ? RK_OK : rk_comm_fail(s->comm, status);
+    return status == RK_OK ? RK_OK : rk_comm_record_failure(s->comm, status);
 }
 
 rk_status rk_sharded_embeddings_read_rows(const rk_embeddings *embeddings, const rk_row_range *range,

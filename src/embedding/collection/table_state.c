@@ -37,7 +37,7 @@ static void expect_tensor(wanted_tensors *w, const char *prefix, const char *nam
 /* Rows and slots. Over ranks the table here has no slots: its optimizer tells them. */
 static void expect_row_tensors(wanted_tensors *w, const rk_table *table, const char *prefix, row_kind kind) {
     rk_slot slots[RK_MAX_SLOTS];
-    int n_slots = rk_optimizer_slots(&table->optimizer, slots);
+    int n_slots = rk_optimizer_list_slots(&table->optimizer, slots);
     expect_tensor(w, prefix, "rows", table->config.dtype, table->config.dim, kind);
     for (int s = 0; s < n_slots; s++)
         expect_tensor(w, prefix, slots[s].name, RK_F32, slots[s].per_row ? 0 : table->config.dim, kind);
@@ -344,7 +344,7 @@ static rk_status all_gather_state_parts(const rk_embeddings *e, const wanted_ten
     RK_TRY(rk_comm_all_gather(rk_sharded_embeddings_store(e)->comm, RK_CHANNEL_VALUES, message.data,
                               message.n_bytes, all_to_all));
     for (int32_t r = 0; r < rk_sharded_embeddings_store(e)->size; r++)
-        RK_TRY(unpack_state_parts(wanted, &rk_all_to_all_received(*all_to_all)[r], out));
+        RK_TRY(unpack_state_parts(wanted, &rk_all_to_all_received_messages(*all_to_all)[r], out));
     return RK_OK;
 }
 

@@ -1,7 +1,7 @@
 /* From a batch's ids to what the device's lookups and updates read. */
 #include <string.h>
 
-#include "base/failure.h"
+#include "base/thread/parallel_failure.h"
 #include "base/thread/parallel.h"
 #include "embedding/cuda/device_tables_internal.h"
 #include "base/integers.h"
@@ -21,16 +21,16 @@ typedef struct packing {
     const rk_ids *ids;
     size_t blocks;         /* of PACK_IDS ids, a feature: of the longest */
     atomic_bool too_large; /* an id that is no int32_t */
-    rk_failure failure;
+    rk_parallel_failure failure;
 } packing;
 
 static void set_ids_of_device_feature(void *context, size_t f, int thread) {
     (void)thread;
     packing *p = context;
     rk_feature_bags *use = &p->tables->uses[f];
-    rk_failure_record(&p->failure, (int64_t)f,
-                      rk_feature_bags_set_ids(use, &p->tables->embeddings->features[f],
-                                              p->counts ? p->counts[f] : p->n, &p->ids[f]));
+    rk_parallel_failure_record(&p->failure, (int64_t)f,
+                               rk_feature_bags_set_ids(use, &p->tables->embeddings->features[f],
+                                                       p->counts ? p->counts[f] : p->n, &p->ids[f]));
 }
 
 static void copy_ids_to_upload(void *context, size_t task, int thread) {
@@ -185,8 +185,8 @@ static void sort_batch_keys(const rk_device_tables *d, const rk_device_batch_con
                      batch_context->scratch_bytes);
     rk_cuda_make_segments(stream, b->n_uses, on_device);
     if (!d->caches) return;
-    rk_cuda_find_in_caches(stream, b->n_uses, on_device);
-    rk_cuda_fill_caches(stream, b->n_uses, on_device);
+    rk_cuda_find_rows_in_caches(stream, b->n_uses, on_device);
+    rk_cuda_fill_caches_from_host(stream, b->n_uses, on_device);
 }
 
 /* The other batch context's rows may leave the caches once it is done, and its own are found by then. */
@@ -254,7 +254,7 @@ rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stre
                  .ids = ids,
                  .failure = RK_FAILURE_INIT};
     rk_parallel_for_work((size_t)d->n_features, (uint64_t)(n * d->n_features), set_ids_of_device_feature, &p);
-    RK_TRY(rk_failure_status(&p.failure));
+    RK_TRY(rk_parallel_failure_status(&p.failure));
     RK_TRY(rk_device_tables_map_keys_to_rows(d, ids, training));
     rk_status status = pack_and_upload(&p, upload, stream);
     if (status != RK_OK) {

@@ -2,7 +2,7 @@
  * device has the rows' values. */
 #include <string.h>
 
-#include "base/failure.h"
+#include "base/thread/parallel_failure.h"
 #include "base/memory.h"
 #include "base/thread/parallel.h"
 #include "embedding/cuda/device_tables_internal.h"
@@ -15,7 +15,7 @@ void rk_device_keys_release(rk_device_keys *keys) {
 typedef struct key_batch {
     rk_device_tables *tables;
     const rk_ids *ids;
-    rk_failure failure;
+    rk_parallel_failure failure;
 } key_batch;
 
 static rk_table *table_of_feature(const rk_device_tables *d, size_t f) {
@@ -31,8 +31,9 @@ static void check_ids_of_feature(void *context, size_t f, int thread) {
     const rk_table *table = table_of_feature(d, f);
     bool drops;
     if (!table->dynamic) rk_feature_bags_scan_ids(use, table, 0, use->n_ids);
-    rk_failure_record(&b->failure, (int64_t)f,
-                      rk_feature_bags_check_ids(use, &d->embeddings->features[f], table, &b->ids[f], &drops));
+    rk_parallel_failure_record(
+        &b->failure, (int64_t)f,
+        rk_feature_bags_check_ids(use, &d->embeddings->features[f], table, &b->ids[f], &drops));
 }
 
 /* Whether bags have less than all ids: sequences are cut, and ids without a weight dropped. */
@@ -95,8 +96,9 @@ static void run_list_keys(void *context, size_t k, int thread) {
     const rk_device_tables *d = b->tables;
     size_t f = feature_in_table_order(d, k);
     if (table_of_feature(d, f)->dynamic)
-        rk_failure_record(&b->failure, (int64_t)f,
-                          list_keys_of_feature(d, f, &b->ids[f], &d->embeddings->batch_to_peek.keys[k]));
+        rk_parallel_failure_record(
+            &b->failure, (int64_t)f,
+            list_keys_of_feature(d, f, &b->ids[f], &d->embeddings->batch_to_peek.keys[k]));
 }
 
 static void run_find_rows(void *context, size_t k, int thread) {
@@ -121,9 +123,9 @@ rk_status rk_device_tables_map_keys_to_rows(rk_device_tables *d, const rk_ids *i
     size_t n_features = (size_t)d->n_features;
     if (!d->has_dynamic || e->takes_rows) return RK_OK;
     if (training) rk_parallel_for(n_features, check_ids_of_feature, &b);
-    RK_TRY(rk_failure_status(&b.failure));
+    RK_TRY(rk_parallel_failure_status(&b.failure));
     rk_parallel_for(n_features, run_list_keys, &b);
-    RK_TRY(rk_failure_status(&b.failure));
+    RK_TRY(rk_parallel_failure_status(&b.failure));
     if (training)
         RK_TRY(rk_dynamic_rows_assign_uses(e, e->batch_to_peek.keys, e->table_begins,
                                            e->batch_to_peek.task_begins));

@@ -15,8 +15,8 @@ static rk_status prepare_optimizer_steps(const rk_device_tables *d, rk_cuda_step
                    "table '%s': 'l2_full' updates every row at every step, so the whole table must fit on "
                    "the GPU\nhint: set a larger cuda.memory, or use 'l2'",
                    home->part.name);
-        rk_update_set_coefficients(&home->optimizer, home->step, d->embeddings->learning_rate_factor,
-                                   &steps[t].update);
+        rk_optimizer_set_step_coefficients(&home->optimizer, home->step, d->embeddings->learning_rate_factor,
+                                           &steps[t].update);
         steps[t].l2 = (float)home->l2;
         steps[t].l2_full = (float)home->l2_full;
         steps[t].seed = rk_table_rounding_seed(home, home->step + 1);
@@ -115,8 +115,8 @@ rk_status rk_device_tables_flag_not_finite(rk_device_tables *d, rk_stream *strea
                                            const rk_activation *gradients, uint32_t *stop) {
     const rk_cuda_place *from;
     RK_TRY(find_activation_places(d, gradients, &from));
-    rk_cuda_flag_rows_not_finite(stream, at_least_one(rk_device_tables_oldest_batch(d)->n_tiles), d->at_hand,
-                                 from, stop);
+    rk_cuda_flag_gradients_not_finite(stream, at_least_one(rk_device_tables_oldest_batch(d)->n_tiles),
+                                      d->at_hand, from, stop);
     return RK_OK;
 }
 

@@ -110,7 +110,7 @@ static int compare_by_hash(const void *a, const void *b) {
 static bool passes_probability_filter(const rk_dynamic_table *t, int64_t key) {
     if (t->config.probability >= 1) return true;
     uint64_t bits = rk_rng_u64(t->stream, (uint64_t)t->n_batches + 1, (uint64_t)key);
-    return rk_rng_unit(bits) < t->config.probability;
+    return rk_uniform_from_bits(bits) < t->config.probability;
 }
 
 static uint32_t read_earlier_count(const rk_dynamic_table *t, const rk_absent_use *use) {

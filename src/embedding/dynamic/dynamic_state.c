@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/failure.h"
+#include "base/thread/parallel_failure.h"
 #include "base/memory.h"
 #include "base/thread/parallel.h"
 #include "embedding/dynamic/dynamic_table.h"
@@ -124,7 +124,7 @@ typedef struct load {
     rk_status (*reserve)(rk_dynamic_table *table, uint32_t bucket, uint32_t n_more);
     int64_t *begins; /* [n_buckets + 1] */
     int64_t *order;  /* [n] numbers of keys; NULL: they are in the order of buckets */
-    rk_failure failure;
+    rk_parallel_failure failure;
 } load;
 
 static int64_t loaded_key_at(const load *l, int64_t i) {
@@ -178,7 +178,7 @@ static void load_buckets(void *context, size_t task, int thread) {
     for (int64_t b = first; b < last && b < l->table->config.n_buckets; b++) {
         int64_t at = l->begins[b];
         rk_status status = l->begins[b + 1] > at ? load_bucket(l, (uint32_t)b, &at) : RK_OK;
-        rk_failure_record(&l->failure, at, status);
+        rk_parallel_failure_record(&l->failure, at, status);
         if (status != RK_OK) return;
     }
 }
@@ -187,7 +187,7 @@ static rk_status load_keys_of_buckets(load *l) {
     rk_status status = sort_keys_by_bucket(l);
     if (status == RK_OK) {
         rk_parallel_for(rk_block_count((size_t)l->table->config.n_buckets, BUCKETS_AT_ONCE), load_buckets, l);
-        status = rk_failure_status(&l->failure);
+        status = rk_parallel_failure_status(&l->failure);
     }
     RK_FREE_ALL(l->begins, l->order);
     return status;

@@ -153,8 +153,8 @@ void rk_embeddings_end_update(rk_embeddings *e) {
 void rk_embeddings_set_update_coefficients(const rk_embeddings *e, rk_update *updates) {
     for (int32_t t = 0; t < e->n_tables; t++)
         if (rk_table_takes_updates(e, t))
-            rk_update_set_coefficients(&e->tables[t].optimizer, e->tables[t].step, e->learning_rate_factor,
-                                       &updates[t]);
+            rk_optimizer_set_step_coefficients(&e->tables[t].optimizer, e->tables[t].step,
+                                               e->learning_rate_factor, &updates[t]);
 }
 
 rk_status rk_batch_context_begin_update(const rk_embeddings *e, rk_batch_context *batch_context,

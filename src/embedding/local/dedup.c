@@ -1,6 +1,6 @@
 /* From a batch's ids to what lookups and updates read: everything checked, bags made ready, the uses of each
  * row sorted. */
-#include "base/failure.h"
+#include "base/thread/parallel_failure.h"
 #include "base/thread/parallel.h"
 #include "embedding/local/collection_internal.h"
 #include "base/memory.h"
@@ -15,9 +15,9 @@ typedef struct dedup_job {
     rk_batch_context *batch_context;
     const rk_ids *ids;
     int64_t n;
-    const int64_t *counts; /* [n_features], or NULL: n of all */
-    bool finds;            /* keys of dynamic tables become the rows that they have; else they stay */
-    rk_failure failure;    /* of the first feature that is refused */
+    const int64_t *counts;       /* [n_features], or NULL: n of all */
+    bool finds;                  /* keys of dynamic tables become the rows that they have; else they stay */
+    rk_parallel_failure failure; /* of the first feature that is refused */
 } dedup_job;
 
 static const rk_table *table_of_feature(const rk_embeddings *e, size_t feature) {
@@ -27,9 +27,10 @@ static const rk_table *table_of_feature(const rk_embeddings *e, size_t feature) 
 static void set_ids_of_feature(void *context, size_t f, int thread) {
     (void)thread;
     dedup_job *l = context;
-    rk_failure_record(&l->failure, (int64_t)f,
-                      rk_feature_bags_set_ids(&l->batch_context->uses[f], &l->embeddings->features[f],
-                                              l->counts ? l->counts[f] : l->n, &l->ids[f]));
+    rk_parallel_failure_record(
+        &l->failure, (int64_t)f,
+        rk_feature_bags_set_ids(&l->batch_context->uses[f], &l->embeddings->features[f],
+                                l->counts ? l->counts[f] : l->n, &l->ids[f]));
 }
 
 static void scan_id_block(void *context, size_t task, int thread) {
@@ -52,7 +53,7 @@ static void prepare_bags_of_feature(void *context, size_t f, int thread) {
     rk_status status = rk_feature_bags_prepare(use, &e->features[f], table, &l->ids[f]);
     bool finds = table->sorted_keys || (table->dynamic && l->finds);
     if (status == RK_OK && finds) status = rk_dynamic_rows_find(table, use);
-    rk_failure_record(&l->failure, (int64_t)f, status);
+    rk_parallel_failure_record(&l->failure, (int64_t)f, status);
 }
 
 static rk_status prepare_bags_of_features(dedup_job *l, bool checks) {
@@ -60,7 +61,7 @@ static rk_status prepare_bags_of_features(dedup_job *l, bool checks) {
     const rk_feature_bags *uses = l->batch_context->uses;
     size_t n_features = (size_t)e->n_features, *begins = l->batch_context->task_begins;
     rk_parallel_for_work(n_features, (uint64_t)l->n * n_features, set_ids_of_feature, l);
-    RK_TRY(rk_failure_status(&l->failure));
+    RK_TRY(rk_parallel_failure_status(&l->failure));
     uint64_t n_ids = 0;
     for (size_t f = 0; f < n_features; f++) {
         bool scans =
@@ -72,7 +73,7 @@ static rk_status prepare_bags_of_features(dedup_job *l, bool checks) {
     }
     rk_parallel_for_work(begins[n_features], n_ids, scan_id_block, l);
     rk_parallel_for_work(n_features, n_ids, prepare_bags_of_feature, l);
-    return rk_failure_status(&l->failure);
+    return rk_parallel_failure_status(&l->failure);
 }
 
 static rk_status check_and_prepare_bags(const rk_embeddings *e, rk_batch_context *batch_context, int64_t n,

@@ -1,5 +1,5 @@
 /* Dynamic tables: from the keys of a batch to their rows. */
-#include "base/failure.h"
+#include "base/thread/parallel_failure.h"
 #include "base/integers.h"
 #include "base/memory.h"
 #include "batch/ids.h"
@@ -48,7 +48,7 @@ typedef struct assignment {
     const rk_key_uses *uses;
     const int32_t *begins; /* [n_tables + 1] */
     size_t *task_begins;   /* [n_tables + 1] */
-    rk_failure failure;
+    rk_parallel_failure failure;
 } assignment;
 
 static bool table_has_uses(const assignment *a, size_t t) {
@@ -61,7 +61,7 @@ static void begin_batch_of_table(void *context, size_t t, int thread) {
     if (!table_has_uses(a, t)) return;
     rk_status status = rk_dynamic_begin_batch(a->embeddings->tables[t].dynamic, a->uses + a->begins[t],
                                               a->begins[t + 1] - a->begins[t]);
-    rk_failure_record(&a->failure, (int64_t)t, status);
+    rk_parallel_failure_record(&a->failure, (int64_t)t, status);
 }
 
 static void cancel_assignment(const assignment *a) {
@@ -106,7 +106,8 @@ static void decide_admissions_of_group(void *context, size_t task, int thread) {
     assignment *a = context;
     size_t group;
     const rk_table *table = table_of_task(a, task, &group);
-    rk_failure_record(&a->failure, (int64_t)task, rk_dynamic_decide_admissions(table->dynamic, group));
+    rk_parallel_failure_record(&a->failure, (int64_t)task,
+                               rk_dynamic_decide_admissions(table->dynamic, group));
 }
 
 static void apply_admissions_of_group(rk_table *table, size_t number) {
@@ -137,10 +138,10 @@ static rk_status reserve_new_rows(rk_table *table) {
 static rk_status prepare_assignment(assignment *a) {
     size_t n_tables = (size_t)a->embeddings->n_tables;
     rk_parallel_for(n_tables, begin_batch_of_table, a);
-    RK_TRY(rk_failure_status(&a->failure));
+    RK_TRY(rk_parallel_failure_status(&a->failure));
     parallel_for_parts(a, count_chunks, find_rows_of_chunk);
     parallel_for_parts(a, count_groups, decide_admissions_of_group);
-    RK_TRY(rk_failure_status(&a->failure));
+    RK_TRY(rk_parallel_failure_status(&a->failure));
     for (size_t t = 0; t < n_tables; t++)
         if (table_has_uses(a, t)) RK_TRY(reserve_new_rows(&a->embeddings->tables[t]));
     return RK_OK;
@@ -178,7 +179,7 @@ rk_status rk_dynamic_rows_assign_uses(rk_embeddings *e, const rk_key_uses *uses,
 typedef struct naming {
     rk_embeddings *embeddings;
     rk_batch_context *batch_context;
-    rk_failure failure;
+    rk_parallel_failure failure;
 } naming;
 
 static bool is_used_dynamic_table(const rk_embeddings *e, size_t t) {
@@ -204,7 +205,8 @@ static void number_keys_of_table(void *context, size_t t, int thread) {
     (void)thread;
     naming *n = context;
     if (is_used_dynamic_table(n->embeddings, t))
-        rk_failure_record(&n->failure, (int64_t)t, number_unique_keys(n->embeddings, n->batch_context, t));
+        rk_parallel_failure_record(&n->failure, (int64_t)t,
+                                   number_unique_keys(n->embeddings, n->batch_context, t));
 }
 
 rk_status rk_dynamic_rows_assign_batch(rk_embeddings *e, rk_batch_context *batch_context) {
@@ -214,7 +216,7 @@ rk_status rk_dynamic_rows_assign_batch(rk_embeddings *e, rk_batch_context *batch
     for (size_t t = 0; t < n_tables; t++) any |= is_used_dynamic_table(e, t);
     if (!any) return RK_OK;
     rk_parallel_for(n_tables, number_keys_of_table, &n);
-    RK_TRY(rk_failure_status(&n.failure));
+    RK_TRY(rk_parallel_failure_status(&n.failure));
     RK_TRY(rk_dynamic_rows_assign_uses(e, batch_context->keys, e->table_begins, batch_context->task_begins));
     for (size_t t = 0; t < n_tables; t++)
         for (int32_t k = e->table_begins[t]; k < e->table_begins[t + 1] && is_used_dynamic_table(e, t); k++) {
@@ -226,13 +228,13 @@ rk_status rk_dynamic_rows_assign_batch(rk_embeddings *e, rk_batch_context *batch
 
 rk_status rk_feature_list_keys(const rk_feature_config *feature, int64_t first, int64_t n, const rk_ids *ids,
                                rk_key_list *out) {
-    int64_t most = feature->max_sequence_length, begin = rk_ids_begin(ids, first);
+    int64_t most = feature->max_sequence_length, begin = rk_ids_begin_of_sample(ids, first);
     if (!most) {
-        int64_t length = rk_ids_begin(ids, first + n) - begin;
+        int64_t length = rk_ids_begin_of_sample(ids, first + n) - begin;
         return length ? rk_key_list_add(out, ids->ids + begin, (size_t)length) : RK_OK;
     }
     for (int64_t s = first; s < first + n; s++) {
-        int64_t length = rk_ids_begin(ids, s + 1) - begin;
+        int64_t length = rk_ids_begin_of_sample(ids, s + 1) - begin;
         if (length) RK_TRY(rk_key_list_add(out, ids->ids + begin, (size_t)rk_min_i64(length, most)));
         begin += length;
     }

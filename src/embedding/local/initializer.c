@@ -22,12 +22,12 @@ void rk_initialize_row(const rk_initializer *i, uint64_t seed, uint64_t table, i
     static const double below_2 =
         0.97724986805182079; /* of a normal number: the probability to be less than 2 */
     double stddev = i->stddev > 0 ? i->stddev : 1 / sqrt((double)dim);
-    rk_random_row_args args = {.seed = seed,
-                               .table = table,
-                               .normal = true,
-                               .range = 1,
-                               .shift = (float)i->mean,
-                               .scale = (float)stddev};
+    rk_random_init_row_args args = {.seed = seed,
+                                    .table = table,
+                                    .normal = true,
+                                    .range = 1,
+                                    .shift = (float)i->mean,
+                                    .scale = (float)stddev};
     float value = i->kind == RK_INIT_ONES ? 1.0f : i->kind == RK_INIT_CONSTANT ? (float)i->value : 0.0f;
     if (i->kind == RK_INIT_UNIFORM) {
         args.normal = false;
@@ -40,5 +40,5 @@ void rk_initialize_row(const rk_initializer *i, uint64_t seed, uint64_t table, i
         for (int32_t k = 0; k < dim; k++) out[k] = value;
         return;
     }
-    rk_random_row(&args, id, dim, out);
+    rk_random_init_row(&args, id, dim, out);
 }

@@ -77,16 +77,16 @@ static void sum_piece_gradients(void *context, size_t task, int thread) {
     const rk_row_gradients *to = find_sum_target(&a->pending->tables[t]);
     int32_t dim = a->embeddings->tables[t].config.dim;
     size_t at = a->pending->counts[task];
-    rk_rows_sum_args args = {.from = {.rows = {.dim = dim},
-                                      .uses = plan->uses + piece.first,
-                                      .n_uses = piece.last - piece.first,
-                                      .sources = plan->sources,
-                                      .n_sources = plan->n_sources,
-                                      .has_leaves = plan->has_leaves,
-                                      .bags = plan->weighted ? plan->bags : NULL,
-                                      .coefficients = plan->weighted ? plan->coefficients : NULL},
-                             .out = to->sums + at * (size_t)dim};
-    rk_rows_sum(&args);
+    rk_sum_row_gradients_args args = {.from = {.rows = {.dim = dim},
+                                               .uses = plan->uses + piece.first,
+                                               .n_uses = piece.last - piece.first,
+                                               .sources = plan->sources,
+                                               .n_sources = plan->n_sources,
+                                               .has_leaves = plan->has_leaves,
+                                               .bags = plan->weighted ? plan->bags : NULL,
+                                               .coefficients = plan->weighted ? plan->coefficients : NULL},
+                                      .out = to->sums + at * (size_t)dim};
+    rk_sum_row_gradients(&args);
     for (int64_t i = piece.first; i < piece.last; i++)
         if (is_first_use_of_row(plan, &piece, i))
             to->rows[at++] = ((int64_t)piece.part << plan->shift) + rk_row_use_place(plan->uses[i]);

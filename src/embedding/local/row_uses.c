@@ -222,7 +222,8 @@ void rk_row_uses_set_gradients(const rk_embeddings *e, rk_row_uses *plan, int32_
 
 void rk_row_uses_sort_part(rk_row_uses *plan, uint32_t part, rk_row_use *scratch) {
     uint32_t begin = plan->part_begins[part], n = plan->part_begins[part + 1] - begin;
-    rk_sort_uses(plan->uses + begin, n, plan->shift, n > RK_USES_SCRATCH ? plan->scratch + begin : scratch);
+    rk_sort_row_uses(plan->uses + begin, n, plan->shift,
+                     n > RK_USES_SCRATCH ? plan->scratch + begin : scratch);
 }
 
 void rk_row_uses_sort_all(const rk_embeddings *e, rk_batch_context *batch_context, int32_t t,

@@ -18,7 +18,7 @@ uint64_t rk_table_rounding_seed(const rk_table *table, int64_t draw) {
 
 void rk_table_store_row(const rk_table *table, int64_t row, const float *values, int64_t draw) {
     rk_row_store(&table->rows, row, values, rk_table_rounding_seed(table, draw),
-                 (uint64_t)rk_rows_id(&table->rows, row));
+                 (uint64_t)rk_id_of_row(&table->rows, row));
 }
 
 /* Keys have 64 bits. Those that a static table has for ids have the values that it would give them. */
@@ -46,7 +46,7 @@ static void init_row_block(void *context, size_t task, int thread) {
     if (last > table->config.n_rows) last = table->config.n_rows;
     float row[RK_MAX_DIM];
     for (int64_t r = first; r < last; r++) { /* of this part */
-        compute_initial_row(table, rk_rows_id(&table->rows, r), row);
+        compute_initial_row(table, rk_id_of_row(&table->rows, r), row);
         rk_table_store_row(table, r, row + table->part.first_column, 0);
         init_row_slots(table, r, true);
     }
@@ -64,7 +64,7 @@ static size_t row_bytes(const rk_table *table, int64_t n_rows) {
 static void copy_cold_row(rk_table *table, int64_t row) {
     size_t bytes = row_bytes(table, 1);
     char *rows = table->rows.data;
-    int64_t cold = rk_dynamic_shared_row(table->dynamic, rk_rows_id(&table->rows, row));
+    int64_t cold = rk_dynamic_shared_row(table->dynamic, rk_id_of_row(&table->rows, row));
     memcpy(rows + (size_t)row * bytes, rows + (size_t)cold * bytes, bytes);
 }
 
@@ -73,7 +73,7 @@ void rk_table_init_row(rk_table *table, int64_t row) {
     if (table->dynamic_config.n_cold) {
         copy_cold_row(table, row);
     } else {
-        compute_initial_row(table, rk_rows_id(&table->rows, row), values);
+        compute_initial_row(table, rk_id_of_row(&table->rows, row), values);
         rk_table_store_row(table, row, values, 0);
     }
     init_row_slots(table, row, false);
@@ -254,7 +254,7 @@ static void init_shared_row_block(void *context, size_t task, int thread) {
     float values[RK_MAX_DIM];
     for (int64_t row = first; row < last; row++) {
         rk_initialize_row(&table->config.initializer, table->seed,
-                          rk_hash_combine(table->name_hash, UINT64_MAX), rk_rows_id(&table->rows, row),
+                          rk_hash_combine(table->name_hash, UINT64_MAX), rk_id_of_row(&table->rows, row),
                           table->config.dim, values);
         rk_table_store_row(table, row, values, 0);
         init_row_slots(table, row, true);
@@ -300,7 +300,7 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
     }
     table->name_hash = rk_hash_bytes(table->part.name, strlen(table->part.name), 0);
     table->n_slots =
-        config->frozen || part->absent || part->rows ? 0 : rk_optimizer_slots(optimizer, table->slots);
+        config->frozen || part->absent || part->rows ? 0 : rk_optimizer_list_slots(optimizer, table->slots);
     table->rows = (rk_rows){.dtype = config->dtype,
                             .dim = config->dim,
                             .n_parts = part->n_parts,

@@ -58,7 +58,7 @@ static rk_status count_id(counter *c, int64_t id, int64_t batch, int64_t local_b
 
 static rk_status count_ids_of_sample(counter *c, const rk_ids *ids, int64_t sample, int64_t most,
                                      int64_t batch, int64_t local_batch, bool is_keyed) {
-    int64_t begin = rk_ids_begin(ids, sample), end = rk_ids_begin(ids, sample + 1);
+    int64_t begin = rk_ids_begin_of_sample(ids, sample), end = rk_ids_begin_of_sample(ids, sample + 1);
     if (most && end - begin > most) end = begin + most;
     for (int64_t i = begin; i < end; i++)
         if (is_keyed || ids->ids[i] >= 0) RK_TRY(count_id(c, ids->ids[i], batch, local_batch));

@@ -9,7 +9,7 @@
 double rk_stored_row_bytes(const rk_table_config *table, const rk_optimizer *optimizer, int32_t dim) {
     rk_slot slots[RK_MAX_SLOTS];
     double bytes = dim * (double)rk_dtype_bytes(table->dtype);
-    for (int n = rk_optimizer_slots(optimizer, slots), i = 0; i < n; i++)
+    for (int n = rk_optimizer_list_slots(optimizer, slots), i = 0; i < n; i++)
         bytes += sizeof(float) * (slots[i].per_row ? 1.0 : dim);
     return bytes;
 }

@@ -2,7 +2,7 @@
  * before it, and their owner reads the rows beside that batch. */
 #include <string.h>
 
-#include "base/failure.h"
+#include "base/thread/parallel_failure.h"
 #include "base/thread/parallel.h"
 #include "embedding/sharded/sharded_internal.h"
 
@@ -42,21 +42,21 @@ static rk_status find_keys(const rk_sharded *s, int32_t t, rk_prefetch_keys *a) 
 
 typedef struct finding {
     const rk_sharded *sharded;
-    rk_failure failure;
+    rk_parallel_failure failure;
 } finding;
 
 static void find_of_table(void *context, size_t t, int thread) {
     (void)thread;
     finding *f = context;
     rk_prefetch_keys *a = &f->sharded->ahead[t];
-    if (a->n_parts) rk_failure_record(&f->failure, (int64_t)t, find_keys(f->sharded, (int32_t)t, a));
+    if (a->n_parts) rk_parallel_failure_record(&f->failure, (int64_t)t, find_keys(f->sharded, (int32_t)t, a));
 }
 
 rk_status rk_prefetch_keys_find(rk_sharded *s) {
     finding f = {s, RK_FAILURE_INIT};
     if (!s->has_row_files) return RK_OK;
     rk_parallel_for((size_t)s->n_tables, find_of_table, &f);
-    return rk_failure_status(&f.failure);
+    return rk_parallel_failure_status(&f.failure);
 }
 
 /* What goes to the owner of a stream's shard. */

@@ -54,7 +54,7 @@ static rk_status read_ids_of_stream(const rk_sharded *s, rk_in_flight_batch *j, 
     const char *from = (const char *)message->data + *at;
     *at += bag_bytes + id_bytes;
     RK_TRY(rk_scratch_buffer_reserve(&j->local[f], (size_t)entry.n_ids * sizeof(int64_t)));
-    rk_widen(j->local[f].data, stream->id_bytes, from + bag_bytes, entry.n_ids);
+    rk_widen_integers(j->local[f].data, stream->id_bytes, from + bag_bytes, entry.n_ids);
     j->counts[f] = entry.n_bags;
     j->stored_ids[f] = (rk_ids){.ids_per_sample = 1, .ids = j->local[f].data};
     if (stream->n_features && j->kind != RK_IN_FLIGHT_CONTROL)
@@ -72,7 +72,7 @@ static rk_status read_ids_of_stream(const rk_sharded *s, rk_in_flight_batch *j, 
 }
 
 rk_status rk_in_flight_batch_read_ids(rk_sharded *s, rk_in_flight_batch *j) {
-    const rk_message *from = rk_all_to_all_received(j->ids);
+    const rk_message *from = rk_all_to_all_received_messages(j->ids);
     int32_t n = rk_sharded_n_local_streams(s);
     size_t head = sizeof(rk_ids_header) + (size_t)n * sizeof(rk_ids_entry);
     for (int32_t r = 0; r < s->roles.n_trainers; r++) {
@@ -318,7 +318,7 @@ static rk_status read_gradients_of_trainer(rk_sharded *s, const rk_in_flight_bat
 
 rk_status rk_in_flight_batch_read_gradients_header(const rk_in_flight_batch *j, int32_t trainer,
                                                    rk_gradients_header *out) {
-    const rk_message *from = &rk_all_to_all_received(j->gradients)[trainer];
+    const rk_message *from = &rk_all_to_all_received_messages(j->gradients)[trainer];
     if (from->n_bytes < RK_GRADIENTS_HEAD)
         return rk_message_too_short_error(trainer, "gradients", from->n_bytes);
     memcpy(out, from->data, sizeof *out);
@@ -326,7 +326,7 @@ rk_status rk_in_flight_batch_read_gradients_header(const rk_in_flight_batch *j, 
 }
 
 static rk_status read_step_status(rk_in_flight_batch *j) {
-    const rk_message *from = &rk_all_to_all_received(j->step_status)[0];
+    const rk_message *from = &rk_all_to_all_received_messages(j->step_status)[0];
     if (from->n_bytes < sizeof j->applies)
         return rk_message_too_short_error(0, "a step status", from->n_bytes);
     memcpy(&j->applies, from->data, sizeof j->applies);
@@ -334,7 +334,7 @@ static rk_status read_step_status(rk_in_flight_batch *j) {
 }
 
 rk_status rk_in_flight_batch_receive_gradients(rk_sharded *s, rk_in_flight_batch *j) {
-    const rk_message *from = rk_all_to_all_received(j->gradients);
+    const rk_message *from = rk_all_to_all_received_messages(j->gradients);
     for (int32_t r = 0; r < s->roles.n_trainers; r++) RK_TRY(read_gradients_of_trainer(s, j, r, &from[r]));
     return rk_batch_context_dedup(s->store, &s->store->batch_contexts[s->store->now], 0, j->counts,
                                   j->stored_ids);

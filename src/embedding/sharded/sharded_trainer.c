@@ -221,7 +221,7 @@ static rk_status pack_ids(const rk_sharded *s, rk_in_flight_batch *j, int32_t ow
         for (int64_t b = 0; b < part.entry.n_bags && part.offsets; b++)
             lengths[b] = (uint32_t)(part.offsets[b + 1] - part.offsets[b]);
         size_t bags = part.offsets ? rk_round_up((size_t)part.entry.n_bags * sizeof(uint32_t), 8) : 0;
-        rk_narrow(to + at + bags, stream->id_bytes, part.ids, part.entry.n_ids, 0);
+        rk_narrow_integers(to + at + bags, stream->id_bytes, part.ids, part.entry.n_ids, 0);
         at += packed_ids_bytes(stream, &part);
         if (stream->n_features)
             pack_key_uses(stream, &part, to + at - rk_stream_key_uses_bytes(stream, part.entry.n_ids));
@@ -336,7 +336,7 @@ rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j) {
             RK_TRY(rk_scratch_buffer_reserve(
                 &j->unique[t].values,
                 (size_t)j->unique[t].n * (size_t)s->trainer_tables->tables[t].config.dim * sizeof(float)));
-    const rk_message *from = rk_all_to_all_received(j->rows);
+    const rk_message *from = rk_all_to_all_received_messages(j->rows);
     j->keys = (rk_key_counts){.n_tables = s->n_dynamic};
     for (int32_t owner = 0; owner < s->size; owner++) {
         size_t at = rk_answer_header_bytes(s);
@@ -438,7 +438,7 @@ static void sum_gradients_of_piece(void *context, size_t task, int thread) {
     size_t t = rk_partition_find_item(batch_context->piece_begins, (size_t)e->n_tables, task);
     const rk_row_uses *plan = &batch_context->plans[t];
     rk_use_piece piece = rk_row_uses_piece(plan, task - batch_context->piece_begins[t]);
-    rk_rows_sum_args args = {
+    rk_sum_row_gradients_args args = {
         .from = {.rows = {.dim = e->tables[t].config.dim},
                  .uses = plan->uses + piece.first,
                  .n_uses = piece.last - piece.first,
@@ -450,7 +450,7 @@ static void sum_gradients_of_piece(void *context, size_t task, int thread) {
         .targets = a->batch->unique[t].targets.data,
         .out = a->batch->unique[t].values.data,
     };
-    rk_rows_sum(&args);
+    rk_sum_row_gradients(&args);
 }
 
 static bool are_gradients_summed(const rk_sharded *s, int32_t t) {

@@ -22,13 +22,13 @@ static void read_page_of_slot(void *context, size_t slot) {
 static void start_read(rk_page_reads *reads, size_t slot) {
     thread_reads *t = (thread_reads *)reads;
     t->started[(t->first + t->n_started++) % reads->n] = slot;
-    rk_worker_pool_start(t->pool, slot);
+    rk_worker_pool_start_task(t->pool, slot);
 }
 
 static rk_status finish_read(rk_page_reads *reads, size_t *slot) {
     thread_reads *t = (thread_reads *)reads;
     *slot = t->started[t->first];
-    rk_worker_pool_finish(t->pool, *slot);
+    rk_worker_pool_wait_for_task(t->pool, *slot);
     t->first = (t->first + 1) % reads->n;
     t->n_started--;
     return RK_OK;

@@ -75,13 +75,13 @@ rk_status rk_disk_row_cache_create_background(rk_disk_row_cache *t) {
 }
 
 void rk_disk_row_cache_start_background(rk_disk_row_cache *t) {
-    rk_worker_pool_start(t->background, 0);
+    rk_worker_pool_start_task(t->background, 0);
     t->is_busy = true;
 }
 
 void rk_disk_row_cache_finish_background(rk_disk_row_cache *t) {
     if (!t->is_busy) return;
-    rk_worker_pool_finish(t->background, 0);
+    rk_worker_pool_wait_for_task(t->background, 0);
     t->is_busy = false;
     t->ahead.keys.n = 0;
 }

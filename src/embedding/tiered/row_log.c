@@ -160,7 +160,7 @@ static void write_full_buffer(void *context, size_t task) {
 static rk_status wait_for_write(rk_row_log *log) {
     if (!log->n_leaving) return RK_OK;
     rk_row_file *file = last_file(log);
-    rk_worker_pool_finish(log->writer, 0);
+    rk_worker_pool_wait_for_task(log->writer, 0);
     if (!log->is_written) RK_TRY(write_pages(log));
     for (uint32_t i = 0; i < log->n_leaving; i++) {
         uint32_t crc = rk_page_crc(log->leaving + (size_t)i * RK_PAGE_BYTES);
@@ -188,7 +188,7 @@ static rk_status start_write(rk_row_log *log) {
     log->n_buffered = 0;
     log->written_to = *last_file(log);
     pthread_mutex_unlock(&log->mutex);
-    rk_worker_pool_start(log->writer, 0);
+    rk_worker_pool_start_task(log->writer, 0);
     return RK_OK;
 }
 

@@ -29,7 +29,7 @@ int64_t rk_parquet_group_rows(const rk_parquet *file, int64_t group);
 typedef struct rk_parquet_size {
     uint64_t n_values, n_bytes;
 } rk_parquet_size;
-rk_parquet_size rk_parquet_size_of(const rk_parquet *file, int64_t group, int32_t column);
+rk_parquet_size rk_parquet_column_chunk_size(const rk_parquet *file, int64_t group, int32_t column);
 
 /* Memory that stays between reads, one for each thread; zeroed before, released after. */
 typedef struct rk_parquet_memory {

@@ -23,7 +23,7 @@ rk_status rk_parquet_delta_open(rk_parquet_delta *d, const uint8_t *data, const 
     return RK_OK;
 }
 
-static rk_status read_block_header(rk_parquet_delta *d) {
+static rk_status read_delta_block_header(rk_parquet_delta *d) {
     d->least = (uint64_t)rk_thrift_unzigzag(rk_thrift_read_varint(&d->bytes));
     if (d->bytes.failed || d->n_mini > (size_t)(d->bytes.end - d->bytes.at)) return broken_delta_error();
     d->widths = d->bytes.at;
@@ -33,8 +33,8 @@ static rk_status read_block_header(rk_parquet_delta *d) {
 }
 
 /* The last mini-block may be cut behind its last number. */
-static rk_status open_mini_block(rk_parquet_delta *d) {
-    if (d->mini == d->n_mini) RK_TRY(read_block_header(d));
+static rk_status read_mini_block_header(rk_parquet_delta *d) {
+    if (d->mini == d->n_mini) RK_TRY(read_delta_block_header(d));
     d->bits = d->widths[d->mini++];
     if (d->bits > 64) return broken_delta_error();
     const size_t n_left = (size_t)(d->bytes.end - d->bytes.at);
@@ -65,7 +65,7 @@ rk_status rk_parquet_delta_read(rk_parquet_delta *d, int64_t n, int64_t *out) {
         RK_FAIL_IF(d->n_left == 0, RK_BAD_DATA, "fewer differences than values");
         if (out) out[i] = (int64_t)d->value;
         if (--d->n_left == 0) continue;
-        if (d->n_mini_left == 0) RK_TRY(open_mini_block(d));
+        if (d->n_mini_left == 0) RK_TRY(read_mini_block_header(d));
         uint64_t difference = d->bits ? read_bits_at(d->differences, d->bytes.at, d->bit, d->bits) : 0;
         d->bit += (uint64_t)d->bits;
         d->n_mini_left--;

@@ -84,7 +84,7 @@ static rk_status read_schema_elements(rk_parquet *file, rk_thrift *t, const rk_t
     int64_t n = rk_thrift_begin_list(t, f, RK_THRIFT_STRUCT);
     RK_TRY(rk_alloc((size_t)n, sizeof *elements, &elements));
     for (int64_t i = 0; i < n && !t->failed; i++) read_schema_element(t, &elements[i]);
-    if (t->failed || n == 0) return rk_parquet_bad_footer(file, "its schema");
+    if (t->failed || n == 0) return rk_parquet_bad_footer_error(file, "its schema");
     return rk_parquet_read_schema(file, elements, n);
 }
 
@@ -93,7 +93,7 @@ typedef struct chunk_head {
     bool is_elsewhere, is_encrypted, has_head;
 } chunk_head;
 
-static void read_chunk_metadata(rk_thrift *t, chunk_head *h) {
+static void read_column_chunk_metadata(rk_thrift *t, chunk_head *h) {
     int64_t *const numbers[] = {
         [1] = &h->physical,     [4] = &h->codec,      [5] = &h->n_values,         [6] = &h->raw_bytes,
         [7] = &h->stored_bytes, [9] = &h->data_begin, [11] = &h->dictionary_begin};
@@ -107,21 +107,21 @@ static void read_chunk_metadata(rk_thrift *t, chunk_head *h) {
     }
 }
 
-static void read_chunk_head(rk_thrift *t, chunk_head *h) {
+static void read_column_chunk(rk_thrift *t, chunk_head *h) {
     *h = (chunk_head){.physical = -1};
     for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) {
         if (f.id == 1) h->is_elsewhere = true;
         if (f.id == 8 || f.id == 9) h->is_encrypted = true;
         if (f.id == 3 && rk_thrift_begin_struct(t, &f))
-            read_chunk_metadata(t, h);
+            read_column_chunk_metadata(t, h);
         else
             rk_thrift_skip_field(t, &f);
     }
 }
 
 /* A chunk's pages begin with the dictionary, where it has one. */
-static rk_status store_chunk(const rk_parquet *file, const rk_parquet_leaf *leaf, const chunk_head *h,
-                             rk_parquet_chunk *out) {
+static rk_status check_and_store_column_chunk(const rk_parquet *file, const rk_parquet_leaf *leaf,
+                                              const chunk_head *h, rk_parquet_chunk *out) {
     bool has_dictionary = h->dictionary_begin > 0 && h->dictionary_begin < h->data_begin;
     uint64_t begin = (uint64_t)(has_dictionary ? h->dictionary_begin : h->data_begin);
     RK_FAIL_IF(h->is_encrypted, RK_UNSUPPORTED, "'%s': column '%s' is encrypted", file->path,
@@ -132,8 +132,8 @@ static rk_status store_chunk(const rk_parquet *file, const rk_parquet_leaf *leaf
                       (uint64_t)h->stored_bytes <= file->footer_begin - begin;
     if (!h->has_head || h->physical != (int64_t)leaf->physical || h->n_values < 0 || h->raw_bytes < 0 ||
         h->stored_bytes < 0 || h->codec < 0 || h->codec > INT32_MAX || (h->n_values > 0 && !fits))
-        return rk_error_context(rk_parquet_bad_footer(file, "a column's place that cannot be"), "column '%s'",
-                                leaf->column.name);
+        return rk_error_context(rk_parquet_bad_footer_error(file, "a column's place that cannot be"),
+                                "column '%s'", leaf->column.name);
     *out = (rk_parquet_chunk){.begin = begin,
                               .n_bytes = (uint64_t)h->stored_bytes,
                               .n_values = (uint64_t)h->n_values,
@@ -148,12 +148,13 @@ static rk_status read_row_group(rk_parquet *file, rk_thrift *t, int64_t group) {
         if (f.id == 1) {
             n_chunks = rk_thrift_begin_list(t, &f, RK_THRIFT_STRUCT);
             if (n_chunks != file->n_leaves)
-                return rk_parquet_bad_footer(file, "a row group without some columns");
+                return rk_parquet_bad_footer_error(file, "a row group without some columns");
             for (int32_t c = 0; c < file->n_leaves && !t->failed; c++) {
                 chunk_head head;
-                read_chunk_head(t, &head);
+                read_column_chunk(t, &head);
                 if (t->failed) break;
-                RK_TRY(store_chunk(file, &file->leaves[c], &head, &file->chunks[group * file->n_leaves + c]));
+                RK_TRY(check_and_store_column_chunk(file, &file->leaves[c], &head,
+                                                    &file->chunks[group * file->n_leaves + c]));
             }
         } else if (f.id == 3) {
             n_rows = rk_thrift_read_int(t, &f);
@@ -162,20 +163,20 @@ static rk_status read_row_group(rk_parquet *file, rk_thrift *t, int64_t group) {
         }
     }
     if (t->failed || n_rows < 0 || n_rows > MOST_ROWS || n_chunks != file->n_leaves)
-        return rk_parquet_bad_footer(file, "a row group");
+        return rk_parquet_bad_footer_error(file, "a row group");
     file->group_rows[group] = n_rows;
     file->n_rows += n_rows;
     if (file->n_rows > MOST_ROWS || (uint64_t)file->n_rows / MOST_ROWS_A_BYTE > file->n_bytes)
-        return rk_parquet_bad_footer(file, "more rows than a file of its size can have");
+        return rk_parquet_bad_footer_error(file, "more rows than a file of its size can have");
     return RK_OK;
 }
 
 static rk_status read_row_groups(rk_parquet *file, rk_thrift *t, const rk_thrift_field *f) {
     int64_t n = rk_thrift_begin_list(t, f, RK_THRIFT_STRUCT);
-    if (!file->leaves) return rk_parquet_bad_footer(file, "row groups before the schema");
-    if (file->chunks) return rk_parquet_bad_footer(file, "two lists of row groups");
+    if (!file->leaves) return rk_parquet_bad_footer_error(file, "row groups before the schema");
+    if (file->chunks) return rk_parquet_bad_footer_error(file, "two lists of row groups");
     if (n && file->n_leaves > (int64_t)(file->n_bytes - file->footer_begin) / n)
-        return rk_parquet_bad_footer(file, "row groups without some columns");
+        return rk_parquet_bad_footer_error(file, "row groups without some columns");
     file->n_groups = n;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)n, file->group_rows),
                         RK_ARRAY((size_t)n * (size_t)file->n_leaves, file->chunks)));
@@ -183,7 +184,7 @@ static rk_status read_row_groups(rk_parquet *file, rk_thrift *t, const rk_thrift
     return RK_OK;
 }
 
-static rk_status encrypted(const rk_parquet *file) {
+static rk_status encrypted_file_error(const rk_parquet *file) {
     return rk_error(RK_UNSUPPORTED, "'%s': encrypted Parquet files are not supported", file->path);
 }
 
@@ -191,7 +192,7 @@ static rk_status read_footer(rk_parquet *file, rk_thrift *t) {
     bool is_encrypted = false;
     for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) {
         if (f.id == 2) {
-            if (file->leaves) return rk_parquet_bad_footer(file, "two schemas");
+            if (file->leaves) return rk_parquet_bad_footer_error(file, "two schemas");
             RK_TRY(read_schema_elements(file, t, &f));
         } else if (f.id == 4) {
             RK_TRY(read_row_groups(file, t, &f));
@@ -200,8 +201,9 @@ static rk_status read_footer(rk_parquet *file, rk_thrift *t) {
             rk_thrift_skip_field(t, &f);
         }
     }
-    if (is_encrypted) return encrypted(file);
-    if (t->failed || !file->chunks) return rk_parquet_bad_footer(file, "it is cut or no Parquet file's");
+    if (is_encrypted) return encrypted_file_error(file);
+    if (t->failed || !file->chunks)
+        return rk_parquet_bad_footer_error(file, "it is cut or no Parquet file's");
     return RK_OK;
 }
 
@@ -209,11 +211,11 @@ static rk_status find_footer(rk_parquet *file) {
     RK_FAIL_IF(file->n_bytes < MAGIC_BYTES + TAIL_BYTES, RK_BAD_DATA, "'%s': too short for a Parquet file",
                file->path);
     const uint8_t *data = file->data, *tail = data + file->n_bytes - TAIL_BYTES;
-    if (memcmp(tail + 4, "PARE", MAGIC_BYTES) == 0) return encrypted(file);
+    if (memcmp(tail + 4, "PARE", MAGIC_BYTES) == 0) return encrypted_file_error(file);
     RK_FAIL_IF(memcmp(data, "PAR1", MAGIC_BYTES) != 0, RK_BAD_DATA, "'%s': not a Parquet file", file->path);
     RK_FAIL_IF(memcmp(tail + 4, "PAR1", MAGIC_BYTES) != 0, RK_BAD_DATA,
                "'%s': the file is truncated: it does not end as Parquet files do", file->path);
-    const uint64_t n = rk_parquet_u32(tail);
+    const uint64_t n = rk_parquet_read_u32(tail);
     RK_FAIL_IF(n > file->n_bytes - TAIL_BYTES - MAGIC_BYTES, RK_BAD_DATA,
                "'%s': byte %llu: a footer that does not fit the file", file->path,
                (unsigned long long)(file->n_bytes - TAIL_BYTES));
@@ -272,7 +274,7 @@ int64_t rk_parquet_n_groups(const rk_parquet *file) {
 int64_t rk_parquet_group_rows(const rk_parquet *file, int64_t group) {
     return file->group_rows[group];
 }
-rk_parquet_size rk_parquet_size_of(const rk_parquet *file, int64_t group, int32_t column) {
+rk_parquet_size rk_parquet_column_chunk_size(const rk_parquet *file, int64_t group, int32_t column) {
     const rk_parquet_chunk *chunk = &file->chunks[group * file->n_leaves + column];
     return (rk_parquet_size){chunk->n_values, chunk->raw_bytes};
 }

@@ -84,13 +84,13 @@ struct rk_parquet {
 };
 
 /* What is wrong with the footer. */
-static inline rk_status rk_parquet_bad_footer(const rk_parquet *file, const char *what) {
+static inline rk_status rk_parquet_bad_footer_error(const rk_parquet *file, const char *what) {
     return rk_error(RK_BAD_DATA, "'%s': byte %llu: the footer is damaged: %s", file->path,
                     (unsigned long long)file->footer_begin, what);
 }
 
 /* A number of four bytes, the lowest first. */
-static inline uint32_t rk_parquet_u32(const uint8_t *at) {
+static inline uint32_t rk_parquet_read_u32(const uint8_t *at) {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
@@ -121,10 +121,10 @@ typedef struct rk_parquet_page {
 } rk_parquet_page;
 
 /* The page whose header begins there. Errors name the byte. */
-rk_status rk_parquet_page_head(const rk_parquet *file, const rk_parquet_chunk *chunk, uint64_t at,
-                               rk_parquet_page *out);
+rk_status rk_parquet_read_page_header(const rk_parquet *file, const rk_parquet_chunk *chunk, uint64_t at,
+                                      rk_parquet_page *out);
 /* Its bytes, of the file or decompressed into the memory's. */
-rk_status rk_parquet_page_open(const rk_parquet *file, const rk_parquet_chunk *chunk,
+rk_status rk_parquet_open_page(const rk_parquet *file, const rk_parquet_chunk *chunk,
                                const rk_parquet_leaf *leaf, rk_parquet_memory *memory, rk_parquet_page *page);
 /* Where the chunk's pages of data are; the first caller finds them. */
 rk_status rk_parquet_find_pages(const rk_parquet *file, rk_parquet_chunk *chunk, const rk_parquet_leaf *leaf,
@@ -175,7 +175,7 @@ typedef struct rk_parquet_batch {
     } values;
     int64_t lengths[RK_PARQUET_BATCH], prefixes[RK_PARQUET_BATCH];
     int64_t levels[RK_PARQUET_BATCH], repetitions[RK_PARQUET_BATCH];
-    bool kept[RK_PARQUET_BATCH]; /* by rk_parquet_append: empty and missing texts are no values */
+    bool kept[RK_PARQUET_BATCH]; /* by rk_parquet_append_values: empty and missing texts are no values */
 } rk_parquet_batch;
 
 typedef struct rk_parquet_values {
@@ -197,17 +197,17 @@ rk_status rk_parquet_values_open(rk_parquet_values *values, const rk_parquet_lea
  */
 rk_status rk_parquet_values_read(rk_parquet_values *values, int64_t n);
 rk_status rk_parquet_values_skip(rk_parquet_values *values, int64_t n);
-static inline bool rk_parquet_is_dictionary(int64_t encoding) {
+static inline bool rk_parquet_is_dictionary_encoding(int64_t encoding) {
     return encoding == RK_PARQUET_PLAIN_DICTIONARY || encoding == RK_PARQUET_RLE_DICTIONARY;
 }
 
 /* The batch's n values behind those that the column has, which has room for them but for their texts; which
  * of them are values is then in batch->kept. with_empty: empty and missing texts stay, as texts of no bytes,
  * since a dictionary's values are counted. */
-rk_status rk_parquet_append(const rk_parquet_leaf *leaf, rk_parquet_memory *memory, int64_t n,
-                            const rk_parquet_rows *rows, bool with_empty, rk_column *out);
+rk_status rk_parquet_append_values(const rk_parquet_leaf *leaf, rk_parquet_memory *memory, int64_t n,
+                                   const rk_parquet_rows *rows, bool with_empty, rk_column *out);
 /* The same of the batch's indices into the memory's dictionary, whose texts stand among the column's. */
-rk_status rk_parquet_append_indexed(rk_parquet_memory *memory, int64_t n, rk_column *out);
+rk_status rk_parquet_append_dictionary_values(rk_parquet_memory *memory, int64_t n, rk_column *out);
 
 /* RK_UNSUPPORTED: more text than a column may have. */
 rk_status rk_parquet_check_text(size_t n_bytes);

@@ -5,7 +5,7 @@
 #include "format/parquet/parquet_internal.h"
 
 /* Of a page of data, or a dictionary's, which has no levels. */
-static void read_page_head_v1(rk_thrift *t, bool has_levels, rk_parquet_page *p) {
+static void read_data_page_header_v1(rk_thrift *t, bool has_levels, rk_parquet_page *p) {
     for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) {
         if (f.id == 1)
             p->n_values = rk_thrift_read_int(t, &f);
@@ -20,7 +20,7 @@ static void read_page_head_v1(rk_thrift *t, bool has_levels, rk_parquet_page *p)
     }
 }
 
-static void read_page_head_v2(rk_thrift *t, rk_parquet_page *p) {
+static void read_data_page_header_v2(rk_thrift *t, rk_parquet_page *p) {
     int64_t n_nulls, *const numbers[] = {
                          &n_nulls,        &p->n_values,        &n_nulls, &p->n_rows, &p->encoding,
                          &p->level_bytes, &p->repetition_bytes};
@@ -35,7 +35,7 @@ static void read_page_head_v2(rk_thrift *t, rk_parquet_page *p) {
     }
 }
 
-static void read_page_head(rk_thrift *t, rk_parquet_page *p) {
+static void read_page_header(rk_thrift *t, rk_parquet_page *p) {
     for (rk_thrift_field f = {0}; rk_thrift_next_field(t, &f);) {
         switch (f.id) {
             case 1:
@@ -53,10 +53,10 @@ static void read_page_head(rk_thrift *t, rk_parquet_page *p) {
                 break;
             case 5:
             case 7:
-                if (rk_thrift_begin_struct(t, &f)) read_page_head_v1(t, f.id == 5, p);
+                if (rk_thrift_begin_struct(t, &f)) read_data_page_header_v1(t, f.id == 5, p);
                 break;
             case 8:
-                if (rk_thrift_begin_struct(t, &f)) read_page_head_v2(t, p);
+                if (rk_thrift_begin_struct(t, &f)) read_data_page_header_v2(t, p);
                 break;
             default:
                 rk_thrift_skip_field(t, &f);
@@ -68,8 +68,8 @@ static rk_status damaged_page_error(uint64_t at, const char *what) {
     return rk_error(RK_BAD_DATA, "byte %llu: %s", (unsigned long long)at, what);
 }
 
-rk_status rk_parquet_page_head(const rk_parquet *file, const rk_parquet_chunk *chunk, uint64_t at,
-                               rk_parquet_page *out) {
+rk_status rk_parquet_read_page_header(const rk_parquet *file, const rk_parquet_chunk *chunk, uint64_t at,
+                                      rk_parquet_page *out) {
     const uint64_t end = chunk->begin + chunk->n_bytes;
     rk_parquet_page p = {.type = -1,
                          .n_values = -1,
@@ -78,7 +78,7 @@ rk_status rk_parquet_page_head(const rk_parquet *file, const rk_parquet_chunk *c
                          .repetition_encoding = RK_PARQUET_RLE,
                          .is_compressed = true};
     rk_thrift t = {file->data + at, file->data + end, false};
-    read_page_head(&t, &p);
+    read_page_header(&t, &p);
     const bool has_values = p.type != RK_PARQUET_INDEX_PAGE;
     if (t.failed || p.type < 0 || p.raw_bytes < 0 || p.stored_bytes < 0 || p.stored_bytes > t.end - t.at ||
         (has_values && (p.n_values < 0 || p.n_values > INT32_MAX)) || p.n_rows < 0 ||
@@ -94,7 +94,7 @@ rk_status rk_parquet_page_head(const rk_parquet *file, const rk_parquet_chunk *c
     return RK_OK;
 }
 
-static rk_status check_crc(const rk_parquet *file, const rk_parquet_page *p) {
+static rk_status check_page_crc(const rk_parquet *file, const rk_parquet_page *p) {
     if (!p->has_crc) return RK_OK;
     uLong crc = crc32_z(0, file->data + p->begin, (size_t)p->stored_bytes);
     return (uint32_t)crc == p->crc ? RK_OK
@@ -132,17 +132,17 @@ static rk_status find_level_bytes(rk_parquet_page *p, int64_t encoding, const ui
                         (unsigned long long)p->begin, (long long)encoding);
     if (p->end - p->values < 4) return damaged_page_error(p->begin, "levels beyond the page's end");
     const uint8_t *at = p->values;
-    const uint32_t n = rk_parquet_u32(at);
+    const uint32_t n = rk_parquet_read_u32(at);
     if (n > (size_t)(p->end - at) - 4) return damaged_page_error(p->begin, "levels beyond the page's end");
     *levels = at + 4;
     p->values = at + 4 + n;
     return RK_OK;
 }
 
-rk_status rk_parquet_page_open(const rk_parquet *file, const rk_parquet_chunk *chunk,
+rk_status rk_parquet_open_page(const rk_parquet *file, const rk_parquet_chunk *chunk,
                                const rk_parquet_leaf *leaf, rk_parquet_memory *memory, rk_parquet_page *p) {
     const uint8_t *bytes;
-    RK_TRY(check_crc(file, p));
+    RK_TRY(check_page_crc(file, p));
     RK_TRY(decompress_page(file, chunk, memory, p, &bytes));
     p->values = bytes;
     p->end = bytes + p->raw_bytes;
@@ -168,7 +168,7 @@ static rk_status count_page_rows(const rk_parquet *file, const rk_parquet_chunk 
     if (p->type == RK_PARQUET_DATA_PAGE_V2) return RK_OK;
     rk_parquet_rle repetitions;
     *out = 0;
-    RK_TRY(rk_parquet_page_open(file, chunk, leaf, memory, p));
+    RK_TRY(rk_parquet_open_page(file, chunk, leaf, memory, p));
     rk_parquet_rle_open(&repetitions, p->repetitions, p->end, 1);
     return rk_parquet_rle_read(&repetitions, p->n_values, NULL, 0, out);
 }
@@ -182,7 +182,7 @@ static rk_status list_pages(const rk_parquet *file, const rk_parquet_chunk *chun
     while (n_values < chunk->n_values) {
         rk_parquet_page page;
         int64_t n_page_rows;
-        RK_TRY(rk_parquet_page_head(file, chunk, at, &page));
+        RK_TRY(rk_parquet_read_page_header(file, chunk, at, &page));
         if (page.type == RK_PARQUET_DATA_PAGE || page.type == RK_PARQUET_DATA_PAGE_V2) {
             RK_TRY(count_page_rows(file, chunk, leaf, memory, &page, &n_page_rows));
             RK_TRY(rk_grow(places, n, &capacity, sizeof **places));

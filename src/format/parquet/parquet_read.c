@@ -20,7 +20,7 @@ typedef struct taker {
     rk_parquet_values values;
 } taker;
 
-static int bits_of_level(int32_t most) {
+static int count_bits_of_level(int32_t most) {
     int bits = 0;
     for (; most >> bits; bits++) {
     }
@@ -28,7 +28,7 @@ static int bits_of_level(int32_t most) {
 }
 
 /* The dictionary's texts become the column's, before any other. */
-static rk_status move_dictionary_texts(const rk_column *out_of, rk_column *out) {
+static rk_status move_dictionary_texts_to_column(const rk_column *out_of, rk_column *out) {
     const size_t base = out->n_text_bytes, n = out_of->n_text_bytes;
     RK_TRY(rk_parquet_reserve_text(out, n));
     if (n) memcpy(out->text_memory + base, out_of->text_memory, n);
@@ -42,7 +42,7 @@ static rk_status fill_dictionary(taker *t, const rk_parquet_page *page, rk_colum
     for (int64_t left = page->n_values, n; left > 0; left -= n) {
         n = left < RK_PARQUET_BATCH ? left : RK_PARQUET_BATCH;
         RK_TRY(rk_parquet_values_read(&t->values, n));
-        RK_TRY(rk_parquet_append(t->leaf, t->memory, n, t->rows, true, dictionary));
+        RK_TRY(rk_parquet_append_values(t->leaf, t->memory, n, t->rows, true, dictionary));
     }
     return RK_OK;
 }
@@ -53,31 +53,31 @@ static rk_status read_dictionary(taker *t) {
     rk_parquet_page page;
     const char *const names[] = {""};
     if (t->has_dictionary) return RK_OK;
-    RK_TRY(rk_parquet_page_head(t->file, t->chunk, t->chunk->begin, &page));
+    RK_TRY(rk_parquet_read_page_header(t->file, t->chunk, t->chunk->begin, &page));
     RK_FAIL_IF(page.type != RK_PARQUET_DICTIONARY_PAGE, RK_BAD_DATA, "indices without a dictionary");
     RK_FAIL_IF(page.n_values > page.raw_bytes, RK_BAD_DATA, "a dictionary of more values than bytes");
     RK_FAIL_IF(page.encoding != RK_PARQUET_PLAIN && page.encoding != RK_PARQUET_PLAIN_DICTIONARY,
                RK_UNSUPPORTED, "a dictionary of an encoding (%lld) that this program does not know",
                (long long)page.encoding);
-    RK_TRY(rk_parquet_page_open(t->file, t->chunk, t->leaf, m, &page));
+    RK_TRY(rk_parquet_open_page(t->file, t->chunk, t->leaf, m, &page));
     if (!m->dictionary.columns) RK_TRY(rk_columns_init(&m->dictionary, 1, names, &t->out->type));
     rk_column *dictionary = m->dictionary.columns;
     rk_columns_clear(&m->dictionary);
     rk_column_set_type(dictionary, t->out->type);
     RK_TRY(rk_column_reserve(dictionary, 0, page.n_values, 0));
     RK_TRY(fill_dictionary(t, &page, dictionary));
-    if (t->out->type == RK_COLUMN_TEXT) RK_TRY(move_dictionary_texts(dictionary, t->out));
+    if (t->out->type == RK_COLUMN_TEXT) RK_TRY(move_dictionary_texts_to_column(dictionary, t->out));
     t->has_dictionary = true;
     return RK_OK;
 }
 
 static rk_status open_page(taker *t, uint64_t begin) {
     rk_parquet_page *p = &t->page;
-    RK_TRY(rk_parquet_page_head(t->file, t->chunk, begin, p));
-    if (rk_parquet_is_dictionary(p->encoding)) RK_TRY(read_dictionary(t));
-    RK_TRY(rk_parquet_page_open(t->file, t->chunk, t->leaf, t->memory, p));
+    RK_TRY(rk_parquet_read_page_header(t->file, t->chunk, begin, p));
+    if (rk_parquet_is_dictionary_encoding(p->encoding)) RK_TRY(read_dictionary(t));
+    RK_TRY(rk_parquet_open_page(t->file, t->chunk, t->leaf, t->memory, p));
     if (t->leaf->max_level)
-        rk_parquet_rle_open(&t->levels, p->levels, p->end, bits_of_level(t->leaf->max_level));
+        rk_parquet_rle_open(&t->levels, p->levels, p->end, count_bits_of_level(t->leaf->max_level));
     if (t->leaf->max_repetition) rk_parquet_rle_open(&t->repetitions, p->repetitions, p->end, 1);
     return rk_parquet_values_open(&t->values, t->leaf, t->memory, p->encoding, p->values, p->end);
 }
@@ -88,17 +88,18 @@ static rk_status read_levels(taker *t, int64_t n, int64_t *out, int64_t *n_there
     return t->leaf->max_level ? rk_parquet_rle_read(&t->levels, n, out, t->leaf->max_level, n_there) : RK_OK;
 }
 
-static rk_status append_values(taker *t, int64_t n) {
+static rk_status append_page_values(taker *t, int64_t n) {
     RK_FAIL_IF(n > RK_PARQUET_MAX_VALUES - t->out->n_values, RK_UNSUPPORTED, "more than %d values at once",
                RK_PARQUET_MAX_VALUES);
     RK_TRY(rk_column_reserve(t->out, 0, t->out->n_values + n, 0));
     RK_TRY(rk_parquet_values_read(&t->values, n));
-    if (rk_parquet_is_dictionary(t->page.encoding)) return rk_parquet_append_indexed(t->memory, n, t->out);
-    return rk_parquet_append(t->leaf, t->memory, n, t->rows, false, t->out);
+    if (rk_parquet_is_dictionary_encoding(t->page.encoding))
+        return rk_parquet_append_dictionary_values(t->memory, n, t->out);
+    return rk_parquet_append_values(t->leaf, t->memory, n, t->rows, false, t->out);
 }
 
 /* Ends n rows of at most one value each, after n_there of them were appended. */
-static void end_rows(taker *t, int64_t n, int64_t n_there, int64_t n_before) {
+static void end_flat_rows(taker *t, int64_t n, int64_t n_there, int64_t n_before) {
     const rk_parquet_batch *batch = t->memory->batch;
     int64_t *offsets = t->out->offsets + 1 + (t->row - t->rows->first), v = n_before;
     const bool are_single = n_there == n && t->out->n_values == n_before + n;
@@ -127,8 +128,8 @@ static rk_status read_flat_page(taker *t) {
         int64_t n = left < RK_PARQUET_BATCH ? left : RK_PARQUET_BATCH, n_before = t->out->n_values;
         n = n < end - t->row ? n : end - t->row;
         RK_TRY(read_levels(t, n, t->memory->batch->levels, &n_there));
-        RK_TRY(append_values(t, n_there));
-        end_rows(t, n, n_there, n_before);
+        RK_TRY(append_page_values(t, n_there));
+        end_flat_rows(t, n, n_there, n_before);
         left -= n;
     }
     return RK_OK;
@@ -165,7 +166,7 @@ static run find_wanted_rows(const taker *t, int64_t n, int64_t *row) {
     return r;
 }
 
-static void begin_rows(taker *t, run r, int64_t n_before) {
+static void set_row_offsets(taker *t, run r, int64_t n_before) {
     const rk_parquet_batch *batch = t->memory->batch;
     int64_t v = n_before;
     for (int64_t i = r.first, k = 0; i < r.last; i++) {
@@ -186,16 +187,16 @@ static rk_status read_nested_page(taker *t) {
         RK_TRY(read_levels(t, n, batch->levels, &n_there));
         run r = find_wanted_rows(t, n, &row);
         RK_TRY(rk_parquet_values_skip(&t->values, r.n_before));
-        RK_TRY(append_values(t, r.n_there));
+        RK_TRY(append_page_values(t, r.n_there));
         if (t->row < t->rows->first) t->row = row < t->rows->first ? row : t->rows->first;
-        begin_rows(t, r, n_before);
+        set_row_offsets(t, r, n_before);
         t->row = row;
     }
     return RK_OK;
 }
 
 /* The last page that begins with the first row or one before it. */
-static int64_t find_page(const rk_parquet_chunk *chunk, int64_t row) {
+static int64_t find_page_of_row(const rk_parquet_chunk *chunk, int64_t row) {
     int64_t low = 0, high = chunk->n_pages; /* it is one of low .. high-1 */
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
@@ -212,7 +213,7 @@ static rk_status read_wanted_rows(taker *t) {
     const rk_parquet_chunk *chunk = t->chunk;
     const bool is_nested = t->leaf->max_repetition > 0;
     const int64_t end = rows->first + rows->n;
-    int64_t page = find_page(chunk, rows->first);
+    int64_t page = find_page_of_row(chunk, rows->first);
     t->row = chunk->pages[page].first_row;
     for (; page < chunk->n_pages && (is_nested ? t->row <= end : t->row < end); page++) {
         const uint64_t begin = chunk->pages[page].begin;

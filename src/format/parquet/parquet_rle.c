@@ -17,7 +17,7 @@ static rk_status cut_off_error(void) {
 }
 
 /* The next run. The last group of eight may be cut behind what is asked for. */
-static rk_status open_run(rk_parquet_rle *r) {
+static rk_status read_run_header(rk_parquet_rle *r) {
     uint64_t head = rk_thrift_read_varint(&r->bytes), n = head >> 1;
     size_t n_left = (size_t)(r->bytes.end - r->bytes.at);
     if (r->bytes.failed || n == 0 || n > INT32_MAX) return cut_off_error();
@@ -40,7 +40,7 @@ static rk_status open_run(rk_parquet_rle *r) {
     return RK_OK;
 }
 
-static void unpack_group(rk_parquet_rle *r) {
+static void unpack_next_numbers(rk_parquet_rle *r) {
     const int64_t n = r->n_packed < N_UNPACKED ? r->n_packed : N_UNPACKED;
     const size_t n_bytes = ((size_t)n * (size_t)r->bits + 7) / 8;
     rk_unpack_bits(&(rk_packed_ints){r->bytes.at, n_bytes, r->bits, 0}, n, r->unpacked);
@@ -50,7 +50,8 @@ static void unpack_group(rk_parquet_rle *r) {
     r->next = 0;
 }
 
-static void read_unpacked(rk_parquet_rle *r, int64_t n, int64_t *out, int64_t which, int64_t *n_equal) {
+static void copy_unpacked_numbers(rk_parquet_rle *r, int64_t n, int64_t *out, int64_t which,
+                                  int64_t *n_equal) {
     const int64_t *from = r->unpacked + r->next;
     int64_t equal = 0;
     for (int64_t i = 0; i < n; i++) equal += from[i] == which;
@@ -64,15 +65,15 @@ rk_status rk_parquet_rle_read(rk_parquet_rle *r, int64_t n, int64_t *out, int64_
         int64_t ready = r->n_unpacked - r->next;
         if (ready > 0) {
             ready = ready < n ? ready : n;
-            read_unpacked(r, ready, out, which, n_equal);
+            copy_unpacked_numbers(r, ready, out, which, n_equal);
         } else if (r->n_repeats > 0) {
             ready = r->n_repeats < n ? r->n_repeats : n;
             for (int64_t i = 0; out && i < ready; i++) out[i] = r->value;
             *n_equal += r->value == which ? ready : 0;
             r->n_repeats -= ready;
         } else {
-            if (r->n_packed == 0) RK_TRY(open_run(r));
-            if (r->n_packed > 0) unpack_group(r);
+            if (r->n_packed == 0) RK_TRY(read_run_header(r));
+            if (r->n_packed > 0) unpack_next_numbers(r);
         }
         if (out && ready > 0) out += ready;
         n -= ready > 0 ? ready : 0;

@@ -39,13 +39,13 @@ static rk_status set_leaf_type(const walker *w, const rk_parquet_element *e, rk_
                                                                 RK_COLUMN_I64,  RK_COLUMN_F32, RK_COLUMN_F64,
                                                                 RK_COLUMN_TEXT, RK_COLUMN_TEXT};
     if (e->physical < 0 || e->physical >= RK_PARQUET_N_PHYSICAL)
-        return rk_parquet_bad_footer(w->file, "a column of no known type");
+        return rk_parquet_bad_footer_error(w->file, "a column of no known type");
     leaf->physical = (rk_parquet_physical)e->physical;
     leaf->column.type = types[e->physical];
     const bool is_fixed = leaf->physical == RK_PARQUET_FIXED, is_bytes = leaf->column.type == RK_COLUMN_TEXT;
     const bool is_whole = leaf->physical == RK_PARQUET_INT32 || leaf->physical == RK_PARQUET_INT64;
     if (is_fixed && (e->n_bytes < 0 || e->n_bytes > RK_PARQUET_MAX_PAGE_BYTES))
-        return rk_parquet_bad_footer(w->file, "a value of a length that cannot be");
+        return rk_parquet_bad_footer_error(w->file, "a value of a length that cannot be");
     leaf->n_bytes = is_fixed ? (int32_t)e->n_bytes : 0;
     if (leaf->physical == RK_PARQUET_INT96) leaf->meaning = RK_PARQUET_TIMESTAMP;
     if (is_whole && e->is_unsigned) leaf->meaning = RK_PARQUET_UNSIGNED;
@@ -59,7 +59,7 @@ static rk_status set_leaf_type(const walker *w, const rk_parquet_element *e, rk_
     }
     if (is_decimal_element(e) && (is_bytes || is_whole)) {
         if (e->scale < 0 || e->scale > MOST_SCALE)
-            return rk_parquet_bad_footer(w->file, "a decimal of a scale that cannot be");
+            return rk_parquet_bad_footer_error(w->file, "a decimal of a scale that cannot be");
         leaf->meaning = RK_PARQUET_DECIMAL;
         leaf->scale = (int32_t)e->scale;
         leaf->column.type = RK_COLUMN_TEXT;
@@ -81,7 +81,8 @@ static rk_status add_leaf(walker *w, const rk_parquet_element *e, levels at) {
 
 /* Whether a list's repeated group is itself the element, as some writers have it: a struct, or one of the
  * names that the format lists. */
-static bool is_list_item_group(const rk_parquet_element *list, const rk_parquet_element *repeated) {
+static bool is_repeated_group_the_element(const rk_parquet_element *list,
+                                          const rk_parquet_element *repeated) {
     static const char tuple[] = "_tuple";
     const size_t n = list->name.n_bytes;
     return repeated->n_children != 1 || rk_span_equal(repeated->name, "array") ||
@@ -90,34 +91,34 @@ static bool is_list_item_group(const rk_parquet_element *list, const rk_parquet_
             memcmp(repeated->name.data + n, tuple, strlen(tuple)) == 0);
 }
 
-static rk_status walk_element(walker *w, levels at, bool is_named);
+static rk_status walk_schema_element(walker *w, levels at, bool is_named);
 
 /* The children of a group that was just taken; those of a list and a map, which stand in a repeated group of
  * its own, as if they stood in the list itself. */
-static rk_status walk_children(walker *w, const rk_parquet_element *e, levels at) {
+static rk_status walk_schema_children(walker *w, const rk_parquet_element *e, levels at) {
     const rk_parquet_element *first = w->next < w->n ? &w->elements[w->next] : NULL;
     const bool wraps = (is_list_element(e) || is_map_element(e)) && e->n_children == 1 && first &&
                        first->repetition == REPEATED;
     if (!wraps || first->n_children <= 0) {
-        for (int64_t i = 0; i < e->n_children; i++) RK_TRY(walk_element(w, at, !wraps));
+        for (int64_t i = 0; i < e->n_children; i++) RK_TRY(walk_schema_element(w, at, !wraps));
         return RK_OK;
     }
-    const bool hides_element = is_list_element(e) && !is_list_item_group(e, first);
+    const bool hides_element = is_list_element(e) && !is_repeated_group_the_element(e, first);
     w->next++;
     at = (levels){at.definition + 1, at.repetition + 1, at.depth + 1};
-    for (int64_t i = 0; i < first->n_children; i++) RK_TRY(walk_element(w, at, !hides_element));
+    for (int64_t i = 0; i < first->n_children; i++) RK_TRY(walk_schema_element(w, at, !hides_element));
     return RK_OK;
 }
 
 /* The next element and all below it. */
-static rk_status walk_element(walker *w, levels at, bool is_named) {
-    if (w->next >= w->n) return rk_parquet_bad_footer(w->file, "a schema without some elements");
-    if (at.depth >= MOST_DEPTH) return rk_parquet_bad_footer(w->file, "a schema nested too deeply");
+static rk_status walk_schema_element(walker *w, levels at, bool is_named) {
+    if (w->next >= w->n) return rk_parquet_bad_footer_error(w->file, "a schema without some elements");
+    if (at.depth >= MOST_DEPTH) return rk_parquet_bad_footer_error(w->file, "a schema nested too deeply");
     const rk_parquet_element *e = &w->elements[w->next++];
     const size_t n_before = w->name.n_bytes;
     if (e->repetition < REQUIRED || e->repetition > REPEATED || e->n_children < 0 || e->n_children > w->n ||
         (e->name.n_bytes && memchr(e->name.data, 0, e->name.n_bytes)))
-        return rk_parquet_bad_footer(w->file, "a schema that cannot be");
+        return rk_parquet_bad_footer_error(w->file, "a schema that cannot be");
     at.depth++;
     at.definition += e->repetition != REQUIRED;
     at.repetition += e->repetition == REPEATED;
@@ -125,7 +126,7 @@ static rk_status walk_element(walker *w, levels at, bool is_named) {
         if (n_before) rk_buffer_append_u8(&w->name, '.');
         rk_buffer_append(&w->name, e->name.data, e->name.n_bytes);
     }
-    RK_TRY(e->n_children ? walk_children(w, e, at) : e->physical < 0 ? RK_OK : add_leaf(w, e, at));
+    RK_TRY(e->n_children ? walk_schema_children(w, e, at) : e->physical < 0 ? RK_OK : add_leaf(w, e, at));
     w->name.n_bytes = n_before;
     if (w->name.data) w->name.data[n_before] = 0;
     return RK_OK;
@@ -135,10 +136,10 @@ rk_status rk_parquet_read_schema(rk_parquet *file, const rk_parquet_element *ele
     walker w = {.file = file, .elements = elements, .n = n, .next = 1};
     rk_status status = RK_OK;
     for (int64_t i = 0; i < elements[0].n_children && status == RK_OK; i++)
-        status = walk_element(&w, (levels){0}, true);
+        status = walk_schema_element(&w, (levels){0}, true);
     rk_buffer_release(&w.name);
     RK_TRY(status);
-    if (w.next != n) return rk_parquet_bad_footer(file, "a schema with elements to spare");
+    if (w.next != n) return rk_parquet_bad_footer_error(file, "a schema with elements to spare");
     RK_FAIL_IF(file->n_leaves == 0, RK_BAD_DATA, "'%s' has no columns", file->path);
     return RK_OK;
 }

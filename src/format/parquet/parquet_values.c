@@ -16,29 +16,29 @@ static size_t fixed_value_bytes(const rk_parquet_leaf *leaf) {
     return leaf->physical == RK_PARQUET_FIXED ? (size_t)leaf->n_bytes : widths[leaf->physical];
 }
 
-static rk_status open_lengths(rk_parquet_values *v, const uint8_t *data, const uint8_t *end) {
+static rk_status open_delta_lengths(rk_parquet_values *v, const uint8_t *data, const uint8_t *end) {
     RK_TRY(rk_parquet_delta_open(&v->delta, data, end));
     return rk_parquet_delta_end(&v->delta, &v->at);
 }
 
-static rk_status open_prefixes(rk_parquet_values *v, const uint8_t *data, const uint8_t *end) {
+static rk_status open_delta_prefixes(rk_parquet_values *v, const uint8_t *data, const uint8_t *end) {
     const uint8_t *lengths;
     RK_TRY(rk_parquet_delta_open(&v->prefix, data, end));
     RK_TRY(rk_parquet_delta_end(&v->prefix, &lengths));
-    return open_lengths(v, lengths, end);
+    return open_delta_lengths(v, lengths, end);
 }
 
-static rk_status open_indices(rk_parquet_values *v, const uint8_t *data, const uint8_t *end) {
+static rk_status open_dictionary_indices(rk_parquet_values *v, const uint8_t *data, const uint8_t *end) {
     if (data == end) return RK_OK; /* a page of nulls */
     RK_FAIL_IF(*data > 32, RK_BAD_DATA, "indices of %d bits", *data);
     rk_parquet_rle_open(&v->rle, data + 1, end, *data);
     return RK_OK;
 }
 
-static rk_status open_booleans(rk_parquet_values *v, const uint8_t *data, const uint8_t *end) {
+static rk_status open_rle_booleans(rk_parquet_values *v, const uint8_t *data, const uint8_t *end) {
     if (data == end) return RK_OK;
-    if (end - data < 4 || rk_parquet_u32(data) > (size_t)(end - data) - 4) return cut_off_error();
-    rk_parquet_rle_open(&v->rle, data + 4, data + 4 + rk_parquet_u32(data), 1);
+    if (end - data < 4 || rk_parquet_read_u32(data) > (size_t)(end - data) - 4) return cut_off_error();
+    rk_parquet_rle_open(&v->rle, data + 4, data + 4 + rk_parquet_read_u32(data), 1);
     return RK_OK;
 }
 
@@ -60,19 +60,19 @@ rk_status rk_parquet_values_open(rk_parquet_values *v, const rk_parquet_leaf *le
             return RK_OK;
         case RK_PARQUET_PLAIN_DICTIONARY:
         case RK_PARQUET_RLE_DICTIONARY:
-            return open_indices(v, data, end);
+            return open_dictionary_indices(v, data, end);
         case RK_PARQUET_RLE:
-            if (p == RK_PARQUET_BOOLEAN) return open_booleans(v, data, end);
+            if (p == RK_PARQUET_BOOLEAN) return open_rle_booleans(v, data, end);
             break;
         case RK_PARQUET_DELTA_BINARY_PACKED:
             if (p == RK_PARQUET_INT32 || p == RK_PARQUET_INT64)
                 return rk_parquet_delta_open(&v->delta, data, end);
             break;
         case RK_PARQUET_DELTA_LENGTH_BYTE_ARRAY:
-            if (p == RK_PARQUET_BYTE_ARRAY) return open_lengths(v, data, end);
+            if (p == RK_PARQUET_BYTE_ARRAY) return open_delta_lengths(v, data, end);
             break;
         case RK_PARQUET_DELTA_BYTE_ARRAY:
-            if (p == RK_PARQUET_BYTE_ARRAY || p == RK_PARQUET_FIXED) return open_prefixes(v, data, end);
+            if (p == RK_PARQUET_BYTE_ARRAY || p == RK_PARQUET_FIXED) return open_delta_prefixes(v, data, end);
             break;
         case RK_PARQUET_BYTE_STREAM_SPLIT:
             if (width == 0 || p == RK_PARQUET_INT96) break;
@@ -96,11 +96,11 @@ static rk_status read_booleans(rk_parquet_values *v, int64_t n, int64_t *out) {
     return RK_OK;
 }
 
-static rk_status read_texts(rk_parquet_values *v, int64_t n, rk_span *out) {
+static rk_status read_plain_texts(rk_parquet_values *v, int64_t n, rk_span *out) {
     for (int64_t i = 0; i < n; i++) {
         size_t left = (size_t)(v->end - v->at);
-        if (left < 4 || rk_parquet_u32(v->at) > left - 4) return cut_off_error();
-        out[i] = (rk_span){(const char *)v->at + 4, rk_parquet_u32(v->at)};
+        if (left < 4 || rk_parquet_read_u32(v->at) > left - 4) return cut_off_error();
+        out[i] = (rk_span){(const char *)v->at + 4, rk_parquet_read_u32(v->at)};
         v->at += 4 + out[i].n_bytes;
     }
     return RK_OK;
@@ -112,7 +112,7 @@ static void split_fixed_width(const rk_parquet_leaf *leaf, const uint8_t *at, in
     const size_t width = fixed_value_bytes(leaf);
     switch (leaf->physical) {
         case RK_PARQUET_INT32:
-            for (int64_t i = 0; i < n; i++) batch->values.i64[i] = (int32_t)rk_parquet_u32(at + 4 * i);
+            for (int64_t i = 0; i < n; i++) batch->values.i64[i] = (int32_t)rk_parquet_read_u32(at + 4 * i);
             return;
         case RK_PARQUET_INT64:
         case RK_PARQUET_FLOAT:
@@ -125,10 +125,10 @@ static void split_fixed_width(const rk_parquet_leaf *leaf, const uint8_t *at, in
     }
 }
 
-static rk_status read_plain(rk_parquet_values *v, int64_t n) {
+static rk_status read_plain_values(rk_parquet_values *v, int64_t n) {
     rk_parquet_batch *batch = v->memory->batch;
     if (v->leaf->physical == RK_PARQUET_BOOLEAN) return read_booleans(v, n, batch->values.i64);
-    if (v->leaf->physical == RK_PARQUET_BYTE_ARRAY) return read_texts(v, n, batch->values.bytes);
+    if (v->leaf->physical == RK_PARQUET_BYTE_ARRAY) return read_plain_texts(v, n, batch->values.bytes);
     const size_t width = fixed_value_bytes(v->leaf);
     if (width && (size_t)n > (size_t)(v->end - v->at) / width) return cut_off_error();
     split_fixed_width(v->leaf, v->at, n, batch);
@@ -210,7 +210,7 @@ rk_status rk_parquet_values_read(rk_parquet_values *v, int64_t n) {
     int64_t n_equal = 0;
     switch (v->encoding) {
         case RK_PARQUET_PLAIN:
-            return read_plain(v, n);
+            return read_plain_values(v, n);
         case RK_PARQUET_DELTA_BINARY_PACKED:
             return read_delta_numbers(v, n);
         case RK_PARQUET_DELTA_LENGTH_BYTE_ARRAY:
@@ -226,7 +226,7 @@ rk_status rk_parquet_values_read(rk_parquet_values *v, int64_t n) {
 
 rk_status rk_parquet_values_skip(rk_parquet_values *v, int64_t n) {
     int64_t n_equal = 0;
-    if (rk_parquet_is_dictionary(v->encoding) || v->encoding == RK_PARQUET_RLE)
+    if (rk_parquet_is_dictionary_encoding(v->encoding) || v->encoding == RK_PARQUET_RLE)
         return rk_parquet_rle_read(&v->rle, n, NULL, 0, &n_equal);
     if (v->encoding == RK_PARQUET_DELTA_BINARY_PACKED) return rk_parquet_delta_read(&v->delta, n, NULL);
     if (v->encoding == RK_PARQUET_PLAIN && v->leaf->physical == RK_PARQUET_BOOLEAN)

@@ -2,14 +2,14 @@
 
 enum { MOST_DEPTH = 32 };
 
-static void mark_damaged(rk_thrift *t) {
+static void mark_reader_damaged(rk_thrift *t) {
     t->failed = true;
     t->at = t->end;
 }
 
 static uint8_t read_byte(rk_thrift *t) {
     if (t->at < t->end) return *t->at++;
-    mark_damaged(t);
+    mark_reader_damaged(t);
     return 0;
 }
 
@@ -20,7 +20,7 @@ uint64_t rk_thrift_read_varint(rk_thrift *t) {
         value |= (uint64_t)(byte & 0x7F) << shift;
         if (byte < 0x80) return value;
     }
-    mark_damaged(t);
+    mark_reader_damaged(t);
     return 0;
 }
 
@@ -29,7 +29,8 @@ bool rk_thrift_next_field(rk_thrift *t, rk_thrift_field *f) {
     if (t->failed || head == RK_THRIFT_STOP) return false;
     f->type = (rk_thrift_type)(head & 15);
     int64_t id = head >> 4 ? f->id + (head >> 4) : rk_thrift_unzigzag(rk_thrift_read_varint(t));
-    if (f->type == RK_THRIFT_STOP || f->type > RK_THRIFT_STRUCT || id < 0 || id > INT16_MAX) mark_damaged(t);
+    if (f->type == RK_THRIFT_STOP || f->type > RK_THRIFT_STRUCT || id < 0 || id > INT16_MAX)
+        mark_reader_damaged(t);
     f->id = (int32_t)id;
     return !t->failed;
 }
@@ -38,17 +39,17 @@ int64_t rk_thrift_read_int(rk_thrift *t, const rk_thrift_field *f) {
     if (f->type == RK_THRIFT_I8) return (int8_t)read_byte(t);
     if (f->type >= RK_THRIFT_I16 && f->type <= RK_THRIFT_I64)
         return rk_thrift_unzigzag(rk_thrift_read_varint(t));
-    mark_damaged(t);
+    mark_reader_damaged(t);
     return 0;
 }
 
 bool rk_thrift_read_bool(rk_thrift *t, const rk_thrift_field *f) {
-    if (f->type != RK_THRIFT_TRUE && f->type != RK_THRIFT_FALSE) mark_damaged(t);
+    if (f->type != RK_THRIFT_TRUE && f->type != RK_THRIFT_FALSE) mark_reader_damaged(t);
     return f->type == RK_THRIFT_TRUE;
 }
 
 static rk_span read_bytes(rk_thrift *t, uint64_t n) {
-    if (n > (uint64_t)(t->end - t->at)) mark_damaged(t);
+    if (n > (uint64_t)(t->end - t->at)) mark_reader_damaged(t);
     if (t->failed) return (rk_span){"", 0};
     rk_span out = {(const char *)t->at, (size_t)n};
     t->at += n;
@@ -56,7 +57,7 @@ static rk_span read_bytes(rk_thrift *t, uint64_t n) {
 }
 
 rk_span rk_thrift_read_binary(rk_thrift *t, const rk_thrift_field *f) {
-    if (f->type != RK_THRIFT_BINARY) mark_damaged(t);
+    if (f->type != RK_THRIFT_BINARY) mark_reader_damaged(t);
     return read_bytes(t, rk_thrift_read_varint(t));
 }
 
@@ -64,20 +65,20 @@ static int64_t read_list_head(rk_thrift *t, rk_thrift_type *element) {
     uint8_t head = read_byte(t);
     uint64_t n = head >> 4 == 15 ? rk_thrift_read_varint(t) : head >> 4;
     *element = (rk_thrift_type)(head & 15);
-    if (n > (uint64_t)(t->end - t->at)) mark_damaged(t);
+    if (n > (uint64_t)(t->end - t->at)) mark_reader_damaged(t);
     return t->failed ? 0 : (int64_t)n;
 }
 
 int64_t rk_thrift_begin_list(rk_thrift *t, const rk_thrift_field *f, rk_thrift_type element) {
     rk_thrift_type found;
-    if (f->type != RK_THRIFT_LIST) mark_damaged(t);
+    if (f->type != RK_THRIFT_LIST) mark_reader_damaged(t);
     int64_t n = read_list_head(t, &found);
-    if (n && found != element) mark_damaged(t);
+    if (n && found != element) mark_reader_damaged(t);
     return t->failed ? 0 : n;
 }
 
 bool rk_thrift_begin_struct(rk_thrift *t, const rk_thrift_field *f) {
-    if (f->type != RK_THRIFT_STRUCT) mark_damaged(t);
+    if (f->type != RK_THRIFT_STRUCT) mark_reader_damaged(t);
     return !t->failed;
 }
 
@@ -104,7 +105,7 @@ static void skip_struct(rk_thrift *t, int depth) {
 
 static void skip_value(rk_thrift *t, rk_thrift_type type, bool in_list, int depth) {
     if (depth == MOST_DEPTH) {
-        mark_damaged(t);
+        mark_reader_damaged(t);
         return;
     }
     switch (type) {
@@ -137,7 +138,7 @@ static void skip_value(rk_thrift *t, rk_thrift_type type, bool in_list, int dept
             skip_struct(t, depth + 1);
             return;
         default:
-            mark_damaged(t);
+            mark_reader_damaged(t);
     }
 }
 

@@ -14,7 +14,7 @@ size_t rk_example_max_values(rk_example_kind kind, rk_span list) {
 }
 
 /* The numbers of a list that holds them packed, in less than 128 bytes. */
-static inline bool find_packed_list(rk_span list, rk_span *packed) {
+static inline bool find_short_packed_list(rk_span list, rk_span *packed) {
     const uint8_t *at = (const uint8_t *)list.data;
     if (list.n_bytes < 2 || list.n_bytes > 129 || at[0] != (1 << 3 | RK_WIRE_BYTES) ||
         at[1] != list.n_bytes - 2)
@@ -54,7 +54,7 @@ rk_status rk_example_read_i64(rk_span list, int64_t *out, size_t *n) {
     rk_span bytes;
     bool ok = true;
     size_t n_values = 0;
-    if (find_packed_list(list, &bytes)) {
+    if (find_short_packed_list(list, &bytes)) {
         ok = read_varints(bytes, out, &n_values);
         wire.at = wire.end;
     }
@@ -111,7 +111,8 @@ static rk_status read_feature(rk_span name, rk_span feature, const rk_example_vi
 
 /* An entry as every writer makes them: name, then a feature of one list, each length in one byte. Its parts
  * are found by their places alone. */
-static inline bool parse_short_entry(rk_span entry, rk_span *name, rk_example_kind *kind, rk_span *list) {
+static inline bool parse_short_feature_entry(rk_span entry, rk_span *name, rk_example_kind *kind,
+                                             rk_span *list) {
     const uint8_t *at = (const uint8_t *)entry.data;
     if (entry.n_bytes < 6 || entry.n_bytes > 127 || at[0] != (1 << 3 | RK_WIRE_BYTES)) return false;
     size_t n_name = at[1], n_rest = entry.n_bytes - 2 - n_name;
@@ -126,10 +127,10 @@ static inline bool parse_short_entry(rk_span entry, rk_span *name, rk_example_ki
     return true;
 }
 
-static rk_status read_entry(rk_span entry, const rk_example_visitor *v) {
+static rk_status read_feature_entry(rk_span entry, const rk_example_visitor *v) {
     rk_span plain_name, list;
     rk_example_kind kind;
-    if (parse_short_entry(entry, &plain_name, &kind, &list))
+    if (parse_short_feature_entry(entry, &plain_name, &kind, &list))
         return v->feature(v->context, plain_name, kind, list);
     rk_span name = {"", 0}, feature = {"", 0};
     rk_wire wire = rk_wire_from_bytes(entry);
@@ -167,7 +168,7 @@ rk_status rk_example_parse_known(const void *data, size_t n_bytes, const rk_exam
             if (!rk_wire_read_field(&map, &field, &type, &number, &entry)) return DAMAGED;
             if (field != 1) continue;
             if (type != RK_WIRE_BYTES) return DAMAGED;
-            RK_TRY(read_entry(entry, v));
+            RK_TRY(read_feature_entry(entry, v));
         }
     }
     return RK_OK;
@@ -189,9 +190,9 @@ static size_t encoded_field_bytes(size_t n_bytes) {
 static void write_feature(rk_example_writer *w, const char *name, rk_example_kind kind) {
     rk_buffer *out = &w->features;
     size_t n_name = strlen(name), n_feature = encoded_field_bytes(w->list.n_bytes);
-    rk_wire_write_bytes_head(out, 1, encoded_field_bytes(n_name) + encoded_field_bytes(n_feature));
+    rk_wire_write_bytes_header(out, 1, encoded_field_bytes(n_name) + encoded_field_bytes(n_feature));
     rk_wire_write_bytes(out, 1, name, n_name);
-    rk_wire_write_bytes_head(out, 2, n_feature);
+    rk_wire_write_bytes_header(out, 2, n_feature);
     rk_wire_write_bytes(out, (uint32_t)kind + 1, w->list.data, w->list.n_bytes);
     if (out->status == RK_OK) out->status = w->list.status;
     rk_buffer_clear(&w->list);
@@ -200,13 +201,13 @@ static void write_feature(rk_example_writer *w, const char *name, rk_example_kin
 void rk_example_add_i64(rk_example_writer *w, const char *name, const int64_t *values, size_t n) {
     size_t n_bytes = 0;
     for (size_t i = 0; i < n; i++) n_bytes += encoded_varint_bytes((uint64_t)values[i]);
-    if (n) rk_wire_write_bytes_head(&w->list, 1, n_bytes);
+    if (n) rk_wire_write_bytes_header(&w->list, 1, n_bytes);
     for (size_t i = 0; i < n; i++) rk_wire_write_varint(&w->list, (uint64_t)values[i]);
     write_feature(w, name, RK_EXAMPLE_INT64);
 }
 
 void rk_example_add_f32(rk_example_writer *w, const char *name, const float *values, size_t n) {
-    if (n) rk_wire_write_bytes_head(&w->list, 1, n * sizeof *values);
+    if (n) rk_wire_write_bytes_header(&w->list, 1, n * sizeof *values);
     for (size_t i = 0; i < n; i++) rk_buffer_append_u32le(&w->list, rk_f32_bits(values[i]));
     write_feature(w, name, RK_EXAMPLE_FLOAT);
 }

@@ -52,7 +52,7 @@ static inline bool rk_wire_read_long_varint(rk_wire *wire, uint64_t *out) {
 }
 
 /* Eight groups of seven bits, moved together in pairs, fours and eights. */
-static inline uint64_t rk_wire_pack_7bit_groups(uint64_t word) {
+static inline uint64_t rk_wire_join_7bit_groups(uint64_t word) {
     word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
     word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
     return (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
@@ -70,7 +70,7 @@ static inline bool rk_wire_read_varint(rk_wire *wire, uint64_t *out) {
     size_t n_bytes = (size_t)__builtin_ctzll(last) / 8 + 1;
     if (n_bytes > (size_t)(wire->end - wire->at)) return false;
     wire->at += n_bytes;
-    *out = rk_wire_pack_7bit_groups(word & (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu);
+    *out = rk_wire_join_7bit_groups(word & (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu);
     return true;
 }
 
@@ -84,14 +84,14 @@ static inline size_t rk_wire_read_short_varints(const uint8_t *at, size_t n_byte
     memcpy(&word, at, sizeof word);
     last = ~word & 0x8080808080808080u;
     if (n_bytes - 1 < 8 && (last & -last) == (uint64_t)128 << (8 * n_bytes - 8)) { /* most lists have one */
-        *out = (int64_t)rk_wire_pack_7bit_groups(word & (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu);
+        *out = (int64_t)rk_wire_join_7bit_groups(word & (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu);
         return 1;
     }
     while (at < end) {
         memcpy(&word, at, sizeof word);
         last = ~word & 0x8080808080808080u;
         if (!last) return 0;
-        out[n++] = (int64_t)rk_wire_pack_7bit_groups(word & (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu);
+        out[n++] = (int64_t)rk_wire_join_7bit_groups(word & (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7fu);
         at += (size_t)__builtin_ctzll(last) / 8 + 1;
     }
     return at == end ? n : 0;
@@ -139,13 +139,13 @@ static inline void rk_wire_write_number(rk_buffer *out, uint32_t field, uint64_t
 }
 
 /* What stands before n_bytes that are put next. */
-static inline void rk_wire_write_bytes_head(rk_buffer *out, uint32_t field, size_t n_bytes) {
+static inline void rk_wire_write_bytes_header(rk_buffer *out, uint32_t field, size_t n_bytes) {
     rk_wire_write_varint(out, (uint64_t)field << 3 | RK_WIRE_BYTES);
     rk_wire_write_varint(out, n_bytes);
 }
 
 static inline void rk_wire_write_bytes(rk_buffer *out, uint32_t field, const void *data, size_t n_bytes) {
-    rk_wire_write_bytes_head(out, field, n_bytes);
+    rk_wire_write_bytes_header(out, field, n_bytes);
     rk_buffer_append(out, data, n_bytes);
 }
 

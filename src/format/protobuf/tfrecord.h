@@ -18,7 +18,7 @@ enum { RK_TFRECORD_MAX_BYTES = (1 << 26) - RK_TFRECORD_OVERHEAD };
 rk_status rk_tfrecord_parse(const void *data, size_t n_bytes, bool at_end, rk_span *payload,
                             size_t *consumed);
 /* The bytes of the whole frame at data, by its head alone; 0: the head is cut or damaged. */
-size_t rk_tfrecord_length(const void *data, size_t n_bytes);
+size_t rk_tfrecord_frame_bytes(const void *data, size_t n_bytes);
 void rk_tfrecord_write(const void *payload, size_t n_bytes, rk_buffer *out);
 
 typedef enum rk_example_kind { RK_EXAMPLE_BYTES, RK_EXAMPLE_FLOAT, RK_EXAMPLE_INT64 } rk_example_kind;

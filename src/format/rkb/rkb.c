@@ -34,7 +34,7 @@ typedef struct cursor {
     const uint8_t *at, *end;
 } cursor;
 
-static rk_status read_column_entries(rk_rkb *rkb, cursor *c) {
+static rk_status read_footer_column_entries(rk_rkb *rkb, cursor *c) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)rkb->n_columns, rkb->names),
                         RK_ARRAY((size_t)rkb->n_columns, rkb->types)));
     for (int32_t i = 0; i < rkb->n_columns; i++) {
@@ -53,14 +53,14 @@ static rk_status read_column_entries(rk_rkb *rkb, cursor *c) {
 }
 
 /* zstd's densest block turns 4 bytes into 128 KiB. */
-static bool is_plausible_size(const chunk *k) {
+static bool is_plausible_compressed_size(const chunk *k) {
     if (k->compression == RK_RKB_PLAIN) return k->raw_bytes == k->stored_bytes;
     return k->compression == RK_RKB_ZSTD && k->raw_bytes / (1 << 15) <= k->stored_bytes;
 }
 
 /* The blocks' entries fill the footer's rest exactly; their chunks lie one after another from the head to the
  * footer. */
-static rk_status read_block_entries(rk_rkb *rkb, cursor *c, uint64_t footer_begin) {
+static rk_status read_footer_block_entries(rk_rkb *rkb, cursor *c, uint64_t footer_begin) {
     uint64_t at = RK_RKB_HEAD_BYTES, entry_bytes = 8 + (uint64_t)rkb->n_columns * RK_RKB_CHUNK_ENTRY_BYTES;
     uint64_t left = (uint64_t)(c->end - c->at), n_rows = 0;
     if (left % entry_bytes || left / entry_bytes != (uint64_t)rkb->n_blocks)
@@ -78,7 +78,7 @@ static rk_status read_block_entries(rk_rkb *rkb, cursor *c, uint64_t footer_begi
             chunk *k = &rkb->chunks[b * rkb->n_columns + i];
             *k = (chunk){at, rk_rkb_read_u64(c->at), rk_rkb_read_u64(c->at + 8), rk_rkb_read_u32(c->at + 16),
                          rk_rkb_read_u32(c->at + 20)};
-            if (k->stored_bytes > footer_begin - at || !is_plausible_size(k))
+            if (k->stored_bytes > footer_begin - at || !is_plausible_compressed_size(k))
                 return damaged_error(rkb, (uint64_t)(c->at - rkb->data), "a column's place that cannot be");
             at += k->stored_bytes;
         }
@@ -129,8 +129,8 @@ static rk_status read_footer(rk_rkb *rkb) {
     rkb->n_blocks = (int64_t)n_blocks;
     rkb->n_columns = (int32_t)n_columns;
     cursor c = {footer + FIXED_BYTES, footer + footer_bytes};
-    RK_TRY(read_column_entries(rkb, &c));
-    return read_block_entries(rkb, &c, begin);
+    RK_TRY(read_footer_column_entries(rkb, &c));
+    return read_footer_block_entries(rkb, &c, begin);
 }
 
 rk_status rk_rkb_open_memory(const char *path, const void *data, size_t n_bytes, rk_rkb **out) {
@@ -212,25 +212,25 @@ static rk_status decompress_chunk(rk_rkb_memory *m, const chunk *k, const uint8_
     return RK_OK;
 }
 
-rk_rkb_budget rk_rkb_budget_of(uint64_t stored_bytes, int32_t n_columns) {
+rk_rkb_budget rk_rkb_decode_budget(uint64_t stored_bytes, int32_t n_columns) {
     uint64_t in_file = stored_bytes + (uint64_t)n_columns * RK_RKB_CHUNK_ENTRY_BYTES, most = RK_RKB_MAX_ROOM;
     bool is_large = in_file > (most - RK_RKB_LEAST_ROOM) / RK_RKB_ROOM_PER_BYTE;
     return (rk_rkb_budget){is_large ? most : RK_RKB_LEAST_ROOM + in_file * RK_RKB_ROOM_PER_BYTE,
                            RK_RKB_MAX_TEXT_BYTES};
 }
 
-static rk_rkb_budget budget_of_block(const rk_rkb *rkb, int64_t block) {
+static rk_rkb_budget decode_budget_of_block(const rk_rkb *rkb, int64_t block) {
     const chunk *chunks = rkb->chunks + block * rkb->n_columns;
     uint64_t stored = 0;
     for (int32_t i = 0; i < rkb->n_columns; i++) stored += chunks[i].stored_bytes;
-    return rk_rkb_budget_of(stored, rkb->n_columns);
+    return rk_rkb_decode_budget(stored, rkb->n_columns);
 }
 
 static rk_status read_chunk(const rk_rkb *rkb, const chunk *k, int64_t n_rows, bool may_pack,
                             rk_rkb_budget *room, rk_rkb_memory *memory, rk_column *out) {
     const uint8_t *raw;
-    RK_FAIL_IF(!rk_rkb_budget_spend(room, (uint64_t)n_rows, sizeof *out->offsets) ||
-                   !rk_rkb_budget_spend(room, k->raw_bytes, 1),
+    RK_FAIL_IF(!rk_rkb_decode_budget_spend(room, (uint64_t)n_rows, sizeof *out->offsets) ||
+                   !rk_rkb_decode_budget_spend(room, k->raw_bytes, 1),
                RK_BAD_DATA, "more rows and bytes than a block of its size may have");
     RK_TRY(decompress_chunk(memory, k, rkb->data + k->begin, &raw));
     return rk_rkb_decode(raw, (size_t)k->raw_bytes, n_rows, may_pack && k->compression == RK_RKB_PLAIN, room,
@@ -248,31 +248,31 @@ static rk_status read_column(const rk_rkb *rkb, int64_t block, int32_t column, b
 
 rk_status rk_rkb_read_block(const rk_rkb *rkb, int64_t block, const bool *wanted, rk_columns *out) {
     RK_AUTO(rk_rkb_memory_release) rk_rkb_memory memory = {0};
-    return rk_rkb_read_chosen(rkb, block, (rk_rkb_choice){.wanted = wanted}, &memory, out);
+    return rk_rkb_read_block_columns(rkb, block, (rk_rkb_choice){.wanted = wanted}, &memory, out);
 }
 
-static void drop_last_block(const rk_rkb *rkb, const rk_rkb_memory *memory) {
+static void drop_pages_of_last_block(const rk_rkb *rkb, const rk_rkb_memory *memory) {
     if (memory->last != rkb || memory->last_block >= rkb->n_blocks || rkb->n_columns == 0) return;
     const chunk *first = &rkb->chunks[memory->last_block * rkb->n_columns],
                 *last = first + rkb->n_columns - 1;
     rk_mapped_file_drop(&rkb->map, first->begin, last->begin + last->stored_bytes);
 }
 
-rk_status rk_rkb_read_chosen(const rk_rkb *rkb, int64_t block, rk_rkb_choice choice, rk_rkb_memory *memory,
-                             rk_columns *out) {
+rk_status rk_rkb_read_block_columns(const rk_rkb *rkb, int64_t block, rk_rkb_choice choice,
+                                    rk_rkb_memory *memory, rk_columns *out) {
     RK_FAIL_IF(block < 0 || block >= rkb->n_blocks, RK_INVALID_ARGUMENT, "'%s': block %lld of %lld",
                rkb->path, (long long)block, (long long)rkb->n_blocks);
     if (!out->columns)
         RK_TRY(rk_columns_init(out, rkb->n_columns, (const char *const *)rkb->names, rkb->types));
     RK_FAIL_IF(out->n_columns != rkb->n_columns, RK_INVALID_ARGUMENT, "'%s': %d columns to be read into %d",
                rkb->path, rkb->n_columns, out->n_columns);
-    drop_last_block(rkb, memory);
+    drop_pages_of_last_block(rkb, memory);
     memory->last = rkb;
     memory->last_block = block;
     rk_columns_clear(out);
-    rk_rkb_budget room = budget_of_block(rkb, block);
+    rk_rkb_budget room = decode_budget_of_block(rkb, block);
     rk_status status = RK_OK;
-    if (!rk_rkb_budget_spend(&room, (uint64_t)rkb->block_rows[block], sizeof(int64_t)))
+    if (!rk_rkb_decode_budget_spend(&room, (uint64_t)rkb->block_rows[block], sizeof(int64_t)))
         status = rk_error(RK_BAD_DATA, "'%s': block %lld: more rows than a block of its size may have",
                           rkb->path, (long long)block);
     for (int32_t i = 0; status == RK_OK && i < rkb->n_columns; i++) {

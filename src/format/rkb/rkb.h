@@ -46,8 +46,8 @@ typedef struct rk_rkb_memory {
 typedef struct rk_rkb_choice {
     const bool *wanted, *packed;
 } rk_rkb_choice;
-rk_status rk_rkb_read_chosen(const rk_rkb *rkb, int64_t block, rk_rkb_choice choice, rk_rkb_memory *memory,
-                             rk_columns *out);
+rk_status rk_rkb_read_block_columns(const rk_rkb *rkb, int64_t block, rk_rkb_choice choice,
+                                    rk_rkb_memory *memory, rk_columns *out);
 void rk_rkb_memory_release(rk_rkb_memory *memory);
 
 #endif

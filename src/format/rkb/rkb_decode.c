@@ -10,7 +10,7 @@ typedef struct cursor {
 #define DAMAGED(what) rk_error(RK_BAD_DATA, "the column is damaged: %s", (what))
 
 /* The next n elements of `bytes` each, or NULL if they are not there. */
-static const uint8_t *take_elements(cursor *c, uint64_t n, uint64_t bytes) {
+static const uint8_t *take_next_elements(cursor *c, uint64_t n, uint64_t bytes) {
     const uint8_t *at = c->at;
     if (bytes && n > (uint64_t)(c->end - at) / bytes) return NULL;
     c->at += n * bytes;
@@ -19,7 +19,7 @@ static const uint8_t *take_elements(cursor *c, uint64_t n, uint64_t bytes) {
 
 /* Numbers as they are packed: bits 0 where all are the base, 64 where they are plain. */
 static rk_status find_packed_ints(cursor *c, int64_t n, rk_packed_ints *out) {
-    const uint8_t *head = take_elements(c, 1, RK_RKB_INTS_HEAD_BYTES);
+    const uint8_t *head = take_next_elements(c, 1, RK_RKB_INTS_HEAD_BYTES);
     if (!head) return DAMAGED("numbers are cut");
     int width = head[0], bits = width & RK_RKB_BITS ? width & ~RK_RKB_BITS : 8 * width;
     if (width & RK_RKB_BITS && (bits < 1 || bits > RK_RKB_MAX_BITS))
@@ -27,18 +27,18 @@ static rk_status find_packed_ints(cursor *c, int64_t n, rk_packed_ints *out) {
     if (!(width & RK_RKB_BITS) && (width > 8 || (width & (width - 1))))
         return DAMAGED("a width that is none of 0, 1, 2, 4, 8");
     uint64_t n_bytes = ((uint64_t)n * (uint64_t)bits + 7) / 8;
-    const uint8_t *data = take_elements(c, n_bytes, 1);
+    const uint8_t *data = take_next_elements(c, n_bytes, 1);
     if (!data) return DAMAGED("numbers are cut");
     *out = (rk_packed_ints){data, (size_t)n_bytes, bits, rk_rkb_read_u64(head + 1)};
     return RK_OK;
 }
 
-static bool is_packed(const rk_packed_ints *packed) {
+static bool has_packed_bits(const rk_packed_ints *packed) {
     return packed->bits >= 1 && packed->bits <= RK_RKB_MAX_BITS;
 }
 
 static void unpack_packed_ints(const rk_packed_ints *packed, int64_t n, int64_t *out) {
-    if (is_packed(packed)) {
+    if (has_packed_bits(packed)) {
         rk_unpack_bits(packed, n, out);
         return;
     }
@@ -56,7 +56,7 @@ static rk_status read_ints(cursor *c, int64_t n, int64_t *out) {
 static rk_status read_i64_column(cursor *c, bool may_pack, rk_column *out) {
     rk_packed_ints packed;
     RK_TRY(find_packed_ints(c, out->n_values, &packed));
-    if (may_pack && is_packed(&packed)) {
+    if (may_pack && has_packed_bits(&packed)) {
         out->packed = packed;
         return RK_OK;
     }
@@ -78,7 +78,7 @@ static rk_status read_offsets(cursor *c, int64_t n, int64_t limit, int64_t *offs
 }
 
 /* The same where all counts are equal, as in most columns: nothing to add up one after the other. */
-static rk_status read_counts(cursor *c, int64_t n, int64_t n_values, rk_column *out) {
+static rk_status read_value_counts(cursor *c, int64_t n, int64_t n_values, rk_column *out) {
     int64_t *offsets = out->offsets;
     bool equal = c->end - c->at >= RK_RKB_INTS_HEAD_BYTES && c->at[0] == 0;
     uint64_t each = equal ? rk_rkb_read_u64(c->at + 1) : 0;
@@ -96,7 +96,8 @@ static rk_status read_counts(cursor *c, int64_t n, int64_t n_values, rk_column *
 }
 
 /* Texts one after another, of lengths[n_values]. */
-static rk_status place_texts(const int64_t *lengths, int64_t limit, rk_column *out, int64_t *total_out) {
+static rk_status set_places_of_texts(const int64_t *lengths, int64_t limit, rk_column *out,
+                                     int64_t *total_out) {
     int64_t total = 0;
     for (int64_t v = 0; v < out->n_values; v++) {
         if (lengths[v] < 0 || lengths[v] > limit - total) return DAMAGED("lengths that do not add up");
@@ -112,7 +113,7 @@ static rk_status read_dictionary_words(cursor *c, int64_t n_words, int64_t *word
                                        rk_rkb_budget *room, rk_column *out) {
     RK_TRY(read_offsets(c, n_words, RK_RKB_MAX_TEXT_BYTES, word_offsets));
     int64_t n = out->n_values, n_word_bytes = word_offsets[n_words], total = 0;
-    const uint8_t *words = take_elements(c, (uint64_t)n_word_bytes, 1);
+    const uint8_t *words = take_next_elements(c, (uint64_t)n_word_bytes, 1);
     if (!words) return DAMAGED("words are cut");
     RK_TRY(read_ints(c, n, indices));
     for (int64_t v = 0; v < n; v++) {
@@ -130,7 +131,7 @@ static rk_status read_dictionary_words(cursor *c, int64_t n_words, int64_t *word
 }
 
 static rk_status read_dictionary(cursor *c, int64_t *scratch, rk_rkb_budget *room, rk_column *out) {
-    const uint8_t *head = take_elements(c, 1, 8);
+    const uint8_t *head = take_next_elements(c, 1, 8);
     uint64_t n_words = head ? rk_rkb_read_u64(head) : 0;
     if (!head || n_words > (uint64_t)out->n_values) return DAMAGED("a dictionary of more words than values");
     RK_AUTOFREE int64_t *word_offsets = NULL;
@@ -141,9 +142,9 @@ static rk_status read_dictionary(cursor *c, int64_t *scratch, rk_rkb_budget *roo
 static rk_status read_plain_texts(cursor *c, int64_t *scratch, rk_rkb_budget *room, rk_column *out) {
     int64_t total;
     RK_TRY(read_ints(c, out->n_values, scratch));
-    RK_TRY(place_texts(scratch, (int64_t)room->text_bytes, out, &total));
+    RK_TRY(set_places_of_texts(scratch, (int64_t)room->text_bytes, out, &total));
     room->text_bytes -= (uint64_t)total;
-    const uint8_t *text = take_elements(c, (uint64_t)total, 1);
+    const uint8_t *text = take_next_elements(c, (uint64_t)total, 1);
     if (!text) return DAMAGED("text is cut");
     RK_TRY(rk_column_reserve(out, 0, 0, total + 1)); /* never NULL, like added text */
     memcpy(out->text_memory, text, (size_t)total);
@@ -151,7 +152,7 @@ static rk_status read_plain_texts(cursor *c, int64_t *scratch, rk_rkb_budget *ro
 }
 
 static rk_status read_text_column(cursor *c, rk_rkb_budget *room, rk_column *out) {
-    const uint8_t *kind = take_elements(c, 1, 1);
+    const uint8_t *kind = take_next_elements(c, 1, 1);
     if (!kind || *kind > RK_RKB_TEXT_DICTIONARY) return DAMAGED("text of no known kind");
     RK_AUTOFREE int64_t *scratch = NULL;
     RK_TRY(rk_realloc((size_t)out->n_values, sizeof *scratch, &scratch));
@@ -160,14 +161,14 @@ static rk_status read_text_column(cursor *c, rk_rkb_budget *room, rk_column *out
 }
 
 static rk_status read_f32_values(cursor *c, int64_t n, float *out) {
-    const uint8_t *from = take_elements(c, (uint64_t)n, sizeof *out);
+    const uint8_t *from = take_next_elements(c, (uint64_t)n, sizeof *out);
     if (!from) return DAMAGED("values are cut");
     if (n) memcpy(out, from, (size_t)n * sizeof *out);
     return RK_OK;
 }
 
 static rk_status read_weights(cursor *c, rk_column *out) {
-    const uint8_t *has = take_elements(c, 1, 1);
+    const uint8_t *has = take_next_elements(c, 1, 1);
     if (!has || *has > 1) return DAMAGED("weights of no known kind");
     if (!*has) return RK_OK;
     RK_TRY(rk_column_reserve_weights(out, out->n_values));
@@ -177,15 +178,15 @@ static rk_status read_weights(cursor *c, rk_column *out) {
 rk_status rk_rkb_decode(const uint8_t *data, size_t n_bytes, int64_t n_rows, bool may_pack,
                         rk_rkb_budget *room, rk_column *out) {
     cursor c = {data, data + n_bytes};
-    const uint8_t *head = take_elements(&c, 1, 8);
+    const uint8_t *head = take_next_elements(&c, 1, 8);
     uint64_t n_values = head ? rk_rkb_read_u64(head) : 0;
     if (!head || n_values > RK_RKB_MAX_VALUES) return DAMAGED("its number of values");
-    if (!rk_rkb_budget_spend(room, n_values, sizeof *out->i64))
+    if (!rk_rkb_decode_budget_spend(room, n_values, sizeof *out->i64))
         return DAMAGED("more values than a block of its size may have");
     int64_t alike_rows = out->alike_rows;
     RK_TRY(rk_column_reserve(out, n_rows, out->type == RK_COLUMN_I64 ? 0 : (int64_t)n_values, 0));
     out->alike_rows = alike_rows;
-    RK_TRY(read_counts(&c, n_rows, (int64_t)n_values, out));
+    RK_TRY(read_value_counts(&c, n_rows, (int64_t)n_values, out));
     if (out->offsets[n_rows] != (int64_t)n_values) return DAMAGED("counts that do not add up");
     out->n_values = (int64_t)n_values;
     if (out->type == RK_COLUMN_TEXT) RK_TRY(read_text_column(&c, room, out));

@@ -4,12 +4,12 @@
 #include "base/memory.h"
 #include "format/rkb/rkb_internal.h"
 
-static int bytes_for_range(uint64_t range) {
+static int bytes_per_value_of_range(uint64_t range) {
     return range == 0 ? 0 : range <= UINT8_MAX ? 1 : range <= UINT16_MAX ? 2 : range <= UINT32_MAX ? 4 : 8;
 }
 
 /* The least of values[n] and the distance to the greatest. */
-static uint64_t find_range(const int64_t *values, int64_t n, int64_t *min_out) {
+static uint64_t find_value_range(const int64_t *values, int64_t n, int64_t *min_out) {
     int64_t min = n ? values[0] : 0, max = min;
     for (int64_t i = 1; i < n; i++) {
         min = values[i] < min ? values[i] : min;
@@ -29,7 +29,7 @@ static uint64_t find_range(const int64_t *values, int64_t n, int64_t *min_out) {
     }
 
 /* Distances of `bits` each, the first in the lowest bits of the first byte. */
-static void pack_bits(rk_buffer *out, const int64_t *values, int64_t n, int64_t min, int bits) {
+static void append_packed_bits(rk_buffer *out, const int64_t *values, int64_t n, int64_t min, int bits) {
     uint64_t word = 0; /* what is not written yet: n_word bits, less than 8 before each value */
     int n_word = 0;
     uint8_t part[512 + 8];
@@ -48,12 +48,12 @@ static void pack_bits(rk_buffer *out, const int64_t *values, int64_t n, int64_t 
 /* u8 width (0: all are equal), i64 least, then each value's distance from it. */
 static void encode_ints(rk_buffer *out, const int64_t *values, int64_t n, bool in_bits) {
     int64_t min;
-    uint64_t range = find_range(values, n, &min);
-    int width = bytes_for_range(range), bits = range ? 64 - __builtin_clzll(range) : 0;
+    uint64_t range = find_value_range(values, n, &min);
+    int width = bytes_per_value_of_range(range), bits = range ? 64 - __builtin_clzll(range) : 0;
     if (in_bits && bits < 8 * width && bits <= RK_RKB_MAX_BITS) {
         rk_buffer_append_u8(out, (uint8_t)(RK_RKB_BITS | bits));
         rk_buffer_append_u64le(out, (uint64_t)min);
-        pack_bits(out, values, n, min, bits);
+        append_packed_bits(out, values, n, min, bits);
         return;
     }
     rk_buffer_append_u8(out, (uint8_t)width);
@@ -73,14 +73,14 @@ static void encode_ints(rk_buffer *out, const int64_t *values, int64_t n, bool i
 }
 
 /* The differences of offsets[n+1]. */
-static void encode_differences(rk_buffer *out, const int64_t *offsets, int64_t n, bool in_bits,
-                               int64_t *scratch) {
+static void encode_offset_differences(rk_buffer *out, const int64_t *offsets, int64_t n, bool in_bits,
+                                      int64_t *scratch) {
     for (int64_t i = 0; i < n; i++) scratch[i] = offsets[i + 1] - offsets[i];
     encode_ints(out, scratch, n, in_bits);
 }
 
 static uint64_t encoded_ints_bytes(uint64_t n, uint64_t range) {
-    return RK_RKB_INTS_HEAD_BYTES + n * (uint64_t)bytes_for_range(range);
+    return RK_RKB_INTS_HEAD_BYTES + n * (uint64_t)bytes_per_value_of_range(range);
 }
 
 /* The distinct values of a text column, in the order of their first appearance. */
@@ -114,7 +114,7 @@ static bool find_or_add_word(dictionary *d, const rk_column *column, int64_t val
 }
 
 /* *worth: the dictionary and indices take fewer bytes than the texts one after another. */
-static rk_status build_vocabulary(const rk_column *column, dictionary *d, bool *worth) {
+static rk_status build_word_dictionary(const rk_column *column, dictionary *d, bool *worth) {
     int64_t n = column->n_values, longest = 0, shortest = INT64_MAX, n_word_bytes = 0, longest_word = 0,
             shortest_word = INT64_MAX;
     uint64_t n_text_bytes = 0;
@@ -159,7 +159,7 @@ static void encode_dictionary(rk_buffer *out, const rk_column *column, const dic
 static rk_status encode_text_column(rk_buffer *out, const rk_column *column, bool in_bits, int64_t *scratch) {
     dictionary d = {0};
     bool worth;
-    rk_status status = build_vocabulary(column, &d, &worth);
+    rk_status status = build_word_dictionary(column, &d, &worth);
     if (status == RK_OK && worth) {
         encode_dictionary(out, column, &d, in_bits, scratch);
     } else if (status == RK_OK) {
@@ -181,7 +181,7 @@ void rk_rkb_encode(const rk_column *column, int64_t n_rows, bool in_bits, rk_buf
     rk_status status = rk_alloc((size_t)(n > n_rows ? n : n_rows), sizeof *scratch, &scratch);
     if (status == RK_OK) {
         rk_buffer_append_u64le(out, (uint64_t)n);
-        encode_differences(out, column->offsets, n_rows, in_bits, scratch);
+        encode_offset_differences(out, column->offsets, n_rows, in_bits, scratch);
         if (column->type == RK_COLUMN_TEXT) status = encode_text_column(out, column, in_bits, scratch);
         if (column->type == RK_COLUMN_I64) encode_ints(out, column->i64, n, in_bits);
         if (column->type == RK_COLUMN_F32)

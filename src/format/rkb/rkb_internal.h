@@ -37,10 +37,10 @@ enum {
 typedef struct rk_rkb_budget {
     uint64_t bytes, text_bytes;
 } rk_rkb_budget;
-rk_rkb_budget rk_rkb_budget_of(uint64_t stored_bytes, int32_t n_columns);
+rk_rkb_budget rk_rkb_decode_budget(uint64_t stored_bytes, int32_t n_columns);
 /* Rows, in one more column or (once) as such, values, or bytes before compression. false: they are too many.
  */
-static inline bool rk_rkb_budget_spend(rk_rkb_budget *room, uint64_t n, uint64_t bytes) {
+static inline bool rk_rkb_decode_budget_spend(rk_rkb_budget *room, uint64_t n, uint64_t bytes) {
     if (n > room->bytes / bytes) return false;
     room->bytes -= n * bytes;
     return true;

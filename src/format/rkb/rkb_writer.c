@@ -145,7 +145,7 @@ rk_status rk_rkb_writer_add(rk_rkb_writer *w, const rk_columns *block) {
     block_bytes bytes = {.room = (uint64_t)block->n_rows * sizeof(int64_t)};
     for (int32_t c = 0; status == RK_OK && c < block->n_columns; c++)
         status = write_column_chunk(w, &block->columns[c], block->n_rows, &bytes);
-    if (status == RK_OK && bytes.room > rk_rkb_budget_of(bytes.stored, block->n_columns).bytes)
+    if (status == RK_OK && bytes.room > rk_rkb_decode_budget(bytes.stored, block->n_columns).bytes)
         status = rk_error_hint(rk_error(RK_INVALID_ARGUMENT,
                                         "'%s': a block of %lld rows and %d columns, %llu bytes in the file "
                                         "and %llu in memory, is too large",

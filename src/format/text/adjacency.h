@@ -15,9 +15,9 @@ typedef struct rk_adjacency_line {
 } rk_adjacency_line;
 
 /* One line without its end. A blank one has no items. RK_BAD_DATA names a user that is no number. */
-rk_status rk_adjacency_begin(const char *data, size_t n_bytes, rk_adjacency_line *out);
+rk_status rk_adjacency_begin_line(const char *data, size_t n_bytes, rk_adjacency_line *out);
 /* The next item; *found = false at the line's end. RK_BAD_DATA names a word that is no number; the next call
  * goes on behind it. */
-rk_status rk_adjacency_next(rk_adjacency_line *line, int64_t *item, bool *found);
+rk_status rk_adjacency_next_item(rk_adjacency_line *line, int64_t *item, bool *found);
 
 #endif

@@ -40,7 +40,7 @@ typedef struct scanner {
     char separator;
 } scanner;
 
-static inline void begin_scan(scanner *s, const char *at) {
+static inline void begin_scan_for_special_bytes(scanner *s, const char *at) {
     s->next = at;
     s->mask = 0;
 }
@@ -65,7 +65,7 @@ static inline const char *next_special_byte(scanner *s) {
     return hit;
 }
 
-static inline rk_status add_field(rk_csv_record *record, const char *begin, const char *end) {
+static inline rk_status append_field(rk_csv_record *record, const char *begin, const char *end) {
     if (record->n_fields == record->capacity)
         RK_TRY(rk_grow(&record->fields, record->n_fields, &record->capacity, sizeof *record->fields));
     record->fields[record->n_fields++] = (rk_span){begin, (size_t)(end - begin)};
@@ -73,7 +73,8 @@ static inline rk_status add_field(rk_csv_record *record, const char *begin, cons
 }
 
 /* Past the blanks around a quoted field. */
-static inline const char *skip_blanks(const rk_csv_dialect *dialect, const char *at, const char *end) {
+static inline const char *skip_blanks_around_quotes(const rk_csv_dialect *dialect, const char *at,
+                                                    const char *end) {
     while (dialect->trim && at < end && rk_csv_is_blank(*at) && *at != dialect->separator) at++;
     return at;
 }
@@ -105,7 +106,7 @@ static rk_status unescape_quotes(char quote, const char *begin, const char *clos
         from += n + (hit != NULL);
     }
     *n_scratch += (size_t)(to - field);
-    return add_field(record, field, to);
+    return append_field(record, field, to);
 }
 
 /* A quoted field whose opening quote is at *at: *at moves past the closing one, or becomes NULL: it does not
@@ -122,7 +123,7 @@ static rk_status parse_quoted_field(char quote, const char **at, const char *end
     for (const char *c = begin; c < close; c++) n_lines += *c == '\n';
     record->n_lines += n_lines;
     return n_doubled ? unescape_quotes(quote, begin, close, end, record, n_scratch)
-                     : add_field(record, begin, close);
+                     : append_field(record, begin, close);
 }
 
 /* The field from `begin` to the hit that ends it. */
@@ -134,7 +135,7 @@ static inline rk_status parse_unquoted_field(const rk_csv_dialect *dialect, cons
         while (begin < stop && rk_csv_is_blank(*begin)) begin++;
         while (begin < stop && rk_csv_is_blank(stop[-1])) stop--;
     }
-    return add_field(record, begin, stop);
+    return append_field(record, begin, stop);
 }
 
 rk_status rk_csv_parse(const rk_csv_dialect *dialect, const char *data, size_t n_bytes, bool at_end,
@@ -148,7 +149,7 @@ rk_status rk_csv_parse(const rk_csv_dialect *dialect, const char *data, size_t n
     *consumed = 0;
     if (n_bytes == 0) return RK_OK;
     for (;; at++) { /* past the separator: another field follows, though it may be empty */
-        const char *quote = skip_blanks(dialect, at, end);
+        const char *quote = skip_blanks_around_quotes(dialect, at, end);
         if (dialect->quote && quote < end && *quote == dialect->quote) {
             quoted = true;
             at = quote;
@@ -156,11 +157,11 @@ rk_status rk_csv_parse(const rk_csv_dialect *dialect, const char *data, size_t n
             RK_FAIL_IF(!at && at_end, RK_BAD_DATA, "field %zu: a quote that never closes",
                        record->n_fields + 1);
             if (!at) return RK_OK;
-            at = skip_blanks(dialect, at, end);
+            at = skip_blanks_around_quotes(dialect, at, end);
             if (at < end && *at == '\r' && (at + 1 == end || at[1] == '\n')) at++;
             RK_FAIL_IF(at < end && *at != dialect->separator && *at != '\n', RK_BAD_DATA,
                        "field %zu: text after the closing quote", record->n_fields);
-            if (at < end) begin_scan(&scan, at + 1);
+            if (at < end) begin_scan_for_special_bytes(&scan, at + 1);
         } else {
             const char *begin = at;
             at = next_special_byte(&scan);
@@ -189,7 +190,7 @@ void rk_csv_write_field(const rk_csv_dialect *dialect, rk_span field, bool first
     }
     if (quote && !dialect->quote && out->status == RK_OK)
         out->status = rk_error_hint(
-            rk_error(RK_BAD_DATA, "the value '%.*s' needs quotes", rk_span_message_bytes(field), field.data),
+            rk_error(RK_BAD_DATA, "the value '%.*s' needs quotes", rk_span_printed_bytes(field), field.data),
             "set a quote");
     if (!quote) {
         rk_buffer_append(out, at, field.n_bytes);

@@ -2,7 +2,8 @@
 
 #include "base/thread/instruction_set.h"
 
-size_t rk_csv_index_scalar(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out) {
+size_t rk_csv_find_separators_scalar(const char *data, size_t n_bytes, char separator, char quote,
+                                     uint32_t *out) {
     size_t n = 0;
     for (size_t i = 0; i < n_bytes; i++) {
         out[n] = (uint32_t)i;
@@ -11,16 +12,16 @@ size_t rk_csv_index_scalar(const char *data, size_t n_bytes, char separator, cha
     return n;
 }
 
-size_t rk_csv_index(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out) {
+size_t rk_csv_find_separators(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out) {
 #ifdef __x86_64__
     switch (rk_cpu_isa()) {
         case RK_ISA_AVX512:
-            return rk_csv_index_avx512(data, n_bytes, separator, quote, out);
+            return rk_csv_find_separators_avx512(data, n_bytes, separator, quote, out);
         case RK_ISA_AVX2:
-            return rk_csv_index_avx2(data, n_bytes, separator, quote, out);
+            return rk_csv_find_separators_avx2(data, n_bytes, separator, quote, out);
         default:
             break;
     }
 #endif
-    return rk_csv_index_scalar(data, n_bytes, separator, quote, out);
+    return rk_csv_find_separators_scalar(data, n_bytes, separator, quote, out);
 }

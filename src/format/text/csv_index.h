@@ -10,10 +10,13 @@
  * returns how many. n_bytes <= 2^31.
  *   for (i = 0; i < n_bytes; i++) if (data[i] is any of them) out[n++] = i; */
 enum { RK_CSV_INDEX_ROOM = 64 };
-size_t rk_csv_index(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out);
+size_t rk_csv_find_separators(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out);
 
-size_t rk_csv_index_scalar(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out);
-size_t rk_csv_index_avx2(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out);
-size_t rk_csv_index_avx512(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out);
+size_t rk_csv_find_separators_scalar(const char *data, size_t n_bytes, char separator, char quote,
+                                     uint32_t *out);
+size_t rk_csv_find_separators_avx2(const char *data, size_t n_bytes, char separator, char quote,
+                                   uint32_t *out);
+size_t rk_csv_find_separators_avx512(const char *data, size_t n_bytes, char separator, char quote,
+                                     uint32_t *out);
 
 #endif

@@ -17,7 +17,8 @@ static inline uint64_t find_special_bytes(const char *at, char separator, char q
            (uint64_t)find_special_bytes32(at + 32, separator, quote) << 32;
 }
 
-size_t rk_csv_index_avx2(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out) {
+size_t rk_csv_find_separators_avx2(const char *data, size_t n_bytes, char separator, char quote,
+                                   uint32_t *out) {
     RK_CSV_INDEX_LOOP(find_special_bytes);
 }
 #else

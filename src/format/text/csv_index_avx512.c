@@ -10,7 +10,8 @@ static inline uint64_t find_special_bytes(const char *at, char separator, char q
            _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(quote)) | _mm512_testn_epi8_mask(bytes, bytes);
 }
 
-size_t rk_csv_index_avx512(const char *data, size_t n_bytes, char separator, char quote, uint32_t *out) {
+size_t rk_csv_find_separators_avx512(const char *data, size_t n_bytes, char separator, char quote,
+                                     uint32_t *out) {
     RK_CSV_INDEX_LOOP(find_special_bytes);
 }
 #else

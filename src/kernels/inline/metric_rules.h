@@ -23,17 +23,17 @@ typedef struct rk_metric_totals {
 } rk_metric_totals;
 
 /* -y log p - (1-y) log(1-p); finite at the ends. */
-RK_DEVICE_CODE static inline double rk_cross_entropy_of(double label, double p) {
+RK_DEVICE_CODE static inline double rk_cross_entropy_of_probability(double label, double p) {
     double inside = fmin(fmax(p, 1e-15), 1 - 1e-15);
     return -(label * log(inside) + (1 - label) * log1p(-inside));
 }
 
-RK_DEVICE_CODE static inline void rk_metric_add(double sums[RK_METRIC_SUMS], bool binary,
-                                                rk_metric_sample s) {
+RK_DEVICE_CODE static inline void rk_metric_sums_add_sample(double sums[RK_METRIC_SUMS], bool binary,
+                                                            rk_metric_sample s) {
     double weight = s.weight, error = (double)s.prediction - s.label;
     sums[RK_SUM_WEIGHTS] += weight;
     if (binary) {
-        sums[RK_SUM_LOSS] += weight * rk_cross_entropy_of(s.label, s.prediction);
+        sums[RK_SUM_LOSS] += weight * rk_cross_entropy_of_probability(s.label, s.prediction);
         sums[RK_SUM_LABELS] += weight * s.label;
         sums[RK_SUM_PREDICTIONS] += weight * s.prediction;
         if ((s.prediction >= 0.5f) == (s.label >= 0.5f)) sums[RK_SUM_RIGHT] += weight;
@@ -59,7 +59,7 @@ RK_DEVICE_CODE static inline void rk_pair_sum_end_tie(rk_pair_sum *c) {
     c->tie_positives = c->tie_negatives = 0;
 }
 
-RK_DEVICE_CODE static inline void rk_pair_sum_add(rk_pair_sum *c, rk_metric_sample s) {
+RK_DEVICE_CODE static inline void rk_pair_sum_add_sample(rk_pair_sum *c, rk_metric_sample s) {
     if (s.prediction != c->tie) rk_pair_sum_end_tie(c);
     c->tie = s.prediction;
     c->tie_positives += (double)s.weight * s.label;
@@ -67,7 +67,7 @@ RK_DEVICE_CODE static inline void rk_pair_sum_add(rk_pair_sum *c, rk_metric_samp
 }
 
 /* NaN if positives or negatives have no weight. */
-RK_DEVICE_CODE static inline double rk_pair_sum_area(rk_pair_sum *c) {
+RK_DEVICE_CODE static inline double rk_pair_sum_compute_auc(rk_pair_sum *c) {
     rk_pair_sum_end_tie(c);
     return c->positives > 0 && c->negatives > 0 ? c->ordered / (c->positives * c->negatives) : NAN;
 }

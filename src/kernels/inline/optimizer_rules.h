@@ -14,7 +14,7 @@
 
 /* In f32 lanes, as kernels/inline/lane_sum.h. (Rows stay f32 in the f64 build, so rk_lanes_dot does not
  * serve.) */
-RK_DEVICE_CODE static inline float sum_block_of_squares(const float *x, int64_t n) {
+RK_DEVICE_CODE static inline float sum_squares_of_block(const float *x, int64_t n) {
     float lanes[16] = {0};
     int64_t i = 0;
     for (; i + 16 <= n; i += 16)
@@ -30,10 +30,10 @@ RK_DEVICE_CODE static inline float sum_block_of_squares(const float *x, int64_t 
  * by. An embedding's row is one block, summed with neither f64 nor a second loop. */
 RK_DEVICE_CODE static inline float sum_of_squares(const float *x, int64_t n) {
     const int64_t block = 4096;
-    if (n <= block) return sum_block_of_squares(x, n);
+    if (n <= block) return sum_squares_of_block(x, n);
     double sum = 0;
     for (int64_t i = 0; i < n; i += block)
-        sum += (double)sum_block_of_squares(x + i, n - i < block ? n - i : block);
+        sum += (double)sum_squares_of_block(x + i, n - i < block ? n - i : block);
     return (float)sum;
 }
 
@@ -59,8 +59,8 @@ RK_DEVICE_CODE static inline void apply_adagrad(const rk_update *u, float *RK_RE
 }
 
 /* a: the row's, with this step's squares. */
-RK_DEVICE_CODE static inline void rowwise_adagrad_values(const rk_update *u, float *w, float a,
-                                                         const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void rowwise_adagrad_update_values(const rk_update *u, float *w, float a,
+                                                                const float *g, int64_t n) {
     float below = sqrtf(a) + u->epsilon;
     float rate = u->learning_rate / (below > 0 ? below : 1.0f);
     for (int64_t k = 0; k < n; k++) w[k] -= rate * g[k];
@@ -69,7 +69,7 @@ RK_DEVICE_CODE static inline void rowwise_adagrad_values(const rk_update *u, flo
 RK_DEVICE_CODE static inline void apply_rowwise_adagrad(const rk_update *u, float *w, float *a,
                                                         const float *g, int64_t n) {
     a[0] += sum_of_squares(g, n) / (float)n;
-    rowwise_adagrad_values(u, w, a[0], g, n);
+    rowwise_adagrad_update_values(u, w, a[0], g, n);
 }
 
 RK_DEVICE_CODE static inline float adam_divisor(const rk_update *u, float v) {
@@ -89,12 +89,12 @@ RK_DEVICE_CODE static inline void apply_adam(const rk_update *u, float *RK_RESTR
 }
 
 /* The row's v after a step of this mean square. */
-RK_DEVICE_CODE static inline float rowwise_adam_v(const rk_update *u, float v, float mean_square) {
+RK_DEVICE_CODE static inline float rowwise_adam_next_v(const rk_update *u, float v, float mean_square) {
     return u->beta2 * v + (1.0f - u->beta2) * mean_square;
 }
 
-RK_DEVICE_CODE static inline void rowwise_adam_values(const rk_update *u, float *w, float *m, float v,
-                                                      const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void rowwise_adam_update_values(const rk_update *u, float *w, float *m, float v,
+                                                             const float *g, int64_t n) {
     float below = adam_divisor(u, v);
     for (int64_t k = 0; k < n; k++) {
         m[k] = u->beta1 * m[k] + (1.0f - u->beta1) * g[k];
@@ -104,8 +104,8 @@ RK_DEVICE_CODE static inline void rowwise_adam_values(const rk_update *u, float 
 
 RK_DEVICE_CODE static inline void apply_rowwise_adam(const rk_update *u, float *w, float *m, float *v,
                                                      const float *g, int64_t n) {
-    v[0] = rowwise_adam_v(u, v[0], sum_of_squares(g, n) / (float)n);
-    rowwise_adam_values(u, w, m, v[0], g, n);
+    v[0] = rowwise_adam_next_v(u, v[0], sum_of_squares(g, n) / (float)n);
+    rowwise_adam_update_values(u, w, m, v[0], g, n);
 }
 
 /* x^power for x > 0, with the usual -0.5 by square root. */
@@ -139,38 +139,39 @@ RK_DEVICE_CODE static inline void apply_adagrad_momentum(const rk_update *u, flo
 }
 
 /* One step of lamb for one value, before the trust ratio. */
-RK_DEVICE_CODE static inline float lamb_step(const rk_update *u, float w, float m, float v) {
+RK_DEVICE_CODE static inline float lamb_step_of_value(const rk_update *u, float w, float m, float v) {
     return m * u->m_scale / adam_divisor(u, v) + u->weight_decay * w;
 }
 
 /* The moments; returns the sum of squares of the steps. */
-RK_DEVICE_CODE static inline float lamb_moments(const rk_update *u, const float *w, float *m, float *v,
-                                                const float *g, int64_t n) {
+RK_DEVICE_CODE static inline float lamb_update_moments(const rk_update *u, const float *w, float *m, float *v,
+                                                       const float *g, int64_t n) {
     double steps = 0;
     for (int64_t k = 0; k < n; k++) {
         m[k] = u->beta1 * m[k] + (1.0f - u->beta1) * g[k];
         v[k] = u->beta2 * v[k] + (1.0f - u->beta2) * (g[k] * g[k]);
-        float step = lamb_step(u, w[k], m[k], v[k]);
+        float step = lamb_step_of_value(u, w[k], m[k], v[k]);
         steps += (double)(step * step);
     }
     return (float)steps;
 }
 
-RK_DEVICE_CODE static inline void lamb_values(const rk_update *u, float w_squares, float step_squares,
-                                              float *w, const float *m, const float *v, int64_t n) {
+RK_DEVICE_CODE static inline void lamb_update_values(const rk_update *u, float w_squares, float step_squares,
+                                                     float *w, const float *m, const float *v, int64_t n) {
     float norm = sqrtf(w_squares), step_norm = sqrtf(step_squares);
     float trust = norm > 0 && step_norm > 0 ? norm / step_norm : 1.0f;
-    for (int64_t k = 0; k < n; k++) w[k] -= u->learning_rate * trust * lamb_step(u, w[k], m[k], v[k]);
+    for (int64_t k = 0; k < n; k++)
+        w[k] -= u->learning_rate * trust * lamb_step_of_value(u, w[k], m[k], v[k]);
 }
 
 RK_DEVICE_CODE static inline void apply_lamb(const rk_update *u, float *w, float *m, float *v, const float *g,
                                              int64_t n) {
-    float steps = lamb_moments(u, w, m, v, g, n);
-    lamb_values(u, sum_of_squares(w, n), steps, w, m, v, n);
+    float steps = lamb_update_moments(u, w, m, v, g, n);
+    lamb_update_values(u, sum_of_squares(w, n), steps, w, m, v, n);
 }
 
-RK_DEVICE_CODE static inline void lars_values(const rk_update *u, float w_squares, float g_squares, float *w,
-                                              float *m, const float *g, int64_t n) {
+RK_DEVICE_CODE static inline void lars_update_values(const rk_update *u, float w_squares, float g_squares,
+                                                     float *w, float *m, const float *g, int64_t n) {
     float norm = sqrtf(w_squares), g_norm = sqrtf(g_squares);
     float below = g_norm + u->weight_decay * norm + u->epsilon;
     float rate = u->learning_rate * (norm > 0 && g_norm > 0 ? u->trust_coefficient * norm / below : 1.0f);
@@ -182,7 +183,7 @@ RK_DEVICE_CODE static inline void lars_values(const rk_update *u, float w_square
 
 RK_DEVICE_CODE static inline void apply_lars(const rk_update *u, float *w, float *m, const float *g,
                                              int64_t n) {
-    lars_values(u, sum_of_squares(w, n), sum_of_squares(g, n), w, m, g, n);
+    lars_update_values(u, sum_of_squares(w, n), sum_of_squares(g, n), w, m, g, n);
 }
 
 /* What comes before the rule, and after it. */

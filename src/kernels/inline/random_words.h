@@ -9,8 +9,8 @@ enum { RANDOM_WORDS = 4 * RANDOM_BLOCKS, RANDOM_ROUNDS = 10 };
 
 /* rk_rng_block (base/rng.h) of RANDOM_BLOCKS counters beside each other; out[4 * b + w] is word w of block b.
  * A function of its own: inlined into some loops, gcc 12 unrolls it before it can vectorize it. */
-__attribute__((noinline)) static void random_words(uint64_t seed, uint64_t stream, uint64_t counter,
-                                                   uint32_t *restrict out) {
+__attribute__((noinline)) static void fill_random_words(uint64_t seed, uint64_t stream, uint64_t counter,
+                                                        uint32_t *restrict out) {
     uint32_t c0[RANDOM_BLOCKS], c1[RANDOM_BLOCKS], c2[RANDOM_BLOCKS], c3[RANDOM_BLOCKS],
         key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
     for (int b = 0; b < RANDOM_BLOCKS; b++) {

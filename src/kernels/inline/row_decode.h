@@ -12,7 +12,7 @@
 #include "kernels/inline/row_sum.h"
 #include "kernels/rows.h"
 
-ROW_INLINE float row_tail(const uint8_t *at, int32_t bits) {
+ROW_INLINE float load_row_scale_value(const uint8_t *at, int32_t bits) {
     float value;
     uint16_t half;
     if (bits == 8) {
@@ -77,7 +77,7 @@ typedef struct row_values {
     float scale, least;
 } row_values;
 
-ROW_INLINE row_values row_find(const rk_rows *rows, int64_t row, row_layout layout, int32_t dim) {
+ROW_INLINE row_values row_locate_values(const rk_rows *rows, int64_t row, row_layout layout, int32_t dim) {
     const uint8_t *data = rows->data;
     if (layout == ROW_F32) return (row_values){data + row * dim * (int64_t)sizeof(float), 1, 0};
     if (layout == ROW_BF16 || layout == ROW_F16)
@@ -85,8 +85,8 @@ ROW_INLINE row_values row_find(const rk_rows *rows, int64_t row, row_layout layo
     const rk_row_codes *c = &rows->codes;
     const int32_t bits = layout == ROW_CODES_8 ? 8 : 4;
     int64_t tail = row * c->tail_stride;
-    return (row_values){data + row * c->stride, row_tail(c->scales + tail, bits),
-                        row_tail(c->minima + tail, bits)};
+    return (row_values){data + row * c->stride, load_row_scale_value(c->scales + tail, bits),
+                        load_row_scale_value(c->minima + tail, bits)};
 }
 
 /* Whether a row is whole vectors that row_load_vector knows: decided while compiling. Without AVX2 compilers'
@@ -94,9 +94,9 @@ ROW_INLINE row_values row_find(const rk_rows *rows, int64_t row, row_layout layo
 ROW_INLINE bool row_is_decoded_by_vectors(row_layout layout, int32_t dim) {
 #ifdef __AVX2__
     (void)layout;
-    return row_is_vectors(dim);
+    return row_is_whole_vectors(dim);
 #else
-    return row_is_vectors(dim) && layout == ROW_F32;
+    return row_is_whole_vectors(dim) && layout == ROW_F32;
 #endif
 }
 
@@ -159,7 +159,7 @@ ROW_INLINE void row_sum_add_decoded(row_sum *sum, float *out, bool weighted, flo
     const float *values = layout == ROW_F32 ? (const float *)(const void *)row.data : decoded;
     if (layout != ROW_F32) row_decode(row, layout, decoded, dim);
     if (weighted)
-        row_sum_add_times(sum, out, c, values, dim);
+        row_sum_add_scaled(sum, out, c, values, dim);
     else
         row_sum_add(sum, out, values, dim);
 }

@@ -13,7 +13,7 @@
 /* dim: the rows', a constant where the caller knows it, here and below. */
 ROW_INLINE void load_row(const rk_rows *rows, int64_t row, float *restrict out, int32_t dim) {
     row_layout layout = row_layout_of(rows);
-    row_decode(row_find(rows, row, layout, dim), layout, out, dim);
+    row_decode(row_locate_values(rows, row, layout, dim), layout, out, dim);
 }
 
 ROW_INLINE void store_row(const rk_rows *rows, int64_t row, const float *restrict values, uint64_t seed,

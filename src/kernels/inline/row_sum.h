@@ -50,7 +50,7 @@ typedef struct row_sum {
     }
 
 /* Whether rows are whole vectors, few enough for a row_sum: decided while compiling. */
-ROW_INLINE bool row_is_vectors(int32_t dim) {
+ROW_INLINE bool row_is_whole_vectors(int32_t dim) {
     return __builtin_constant_p(dim) && dim <= ROW_SUM_VALUES && dim % ROW_VECTOR == 0;
 }
 
@@ -59,7 +59,7 @@ ROW_INLINE float *row_sum_values(row_sum *sum, float *out, int32_t dim) {
 }
 
 ROW_INLINE void row_sum_begin(row_sum *sum, float *out, int32_t dim) {
-    if (row_is_vectors(dim)) {
+    if (row_is_whole_vectors(dim)) {
 #pragma GCC unroll 32
         for (int32_t v = 0; v < dim / ROW_VECTOR; v++) sum->vectors[v] = (row_vector){0};
         return;
@@ -69,8 +69,8 @@ ROW_INLINE void row_sum_begin(row_sum *sum, float *out, int32_t dim) {
 }
 
 /* sum += c * row */
-ROW_INLINE void row_sum_add_times(row_sum *sum, float *out, float c, const float *row, int32_t dim) {
-    if (row_is_vectors(dim)) {
+ROW_INLINE void row_sum_add_scaled(row_sum *sum, float *out, float c, const float *row, int32_t dim) {
+    if (row_is_whole_vectors(dim)) {
 #pragma GCC unroll 32
         for (int32_t v = 0; v < dim / ROW_VECTOR; v++)
             sum->vectors[v] += c * *(const row_vector *)(row + v * ROW_VECTOR);
@@ -82,7 +82,7 @@ ROW_INLINE void row_sum_add_times(row_sum *sum, float *out, float c, const float
 
 /* sum += row */
 ROW_INLINE void row_sum_add(row_sum *sum, float *out, const float *row, int32_t dim) {
-    if (row_is_vectors(dim)) {
+    if (row_is_whole_vectors(dim)) {
 #pragma GCC unroll 32
         for (int32_t v = 0; v < dim / ROW_VECTOR; v++)
             sum->vectors[v] += *(const row_vector *)(row + v * ROW_VECTOR);
@@ -94,7 +94,7 @@ ROW_INLINE void row_sum_add(row_sum *sum, float *out, const float *row, int32_t 
 
 /* out = scale * sum */
 ROW_INLINE void row_sum_end(row_sum *sum, float scale, float *out, int32_t dim) {
-    if (row_is_vectors(dim)) {
+    if (row_is_whole_vectors(dim)) {
 #pragma GCC unroll 32
         for (int32_t v = 0; v < dim / ROW_VECTOR; v++)
             *(row_vector *)(out + v * ROW_VECTOR) = scale * sum->vectors[v];
@@ -105,7 +105,7 @@ ROW_INLINE void row_sum_end(row_sum *sum, float scale, float *out, int32_t dim) 
 }
 
 ROW_INLINE void row_copy(float *out, const float *row, int32_t dim) {
-    if (row_is_vectors(dim)) {
+    if (row_is_whole_vectors(dim)) {
 #pragma GCC unroll 32
         for (int32_t v = 0; v < dim / ROW_VECTOR; v++)
             *(row_vector *)(out + v * ROW_VECTOR) = *(const row_vector *)(row + v * ROW_VECTOR);

@@ -1,6 +1,6 @@
 #include "model/retrieval/item_scores.h"
 
-#include "base/failure.h"
+#include "base/thread/parallel_failure.h"
 #include "base/memory.h"
 #include "base/thread/parallel.h"
 #include "model/model.h"
@@ -29,7 +29,7 @@ rk_status rk_item_matrix_create(int64_t n_items, int64_t dim, rk_item_rows rows,
     RK_TRY(rk_alloc((size_t)n_items * (size_t)dim, sizeof *columns, &columns));
     RK_TRY(transpose_item_rows(n_items, dim, rows, context, columns));
     RK_TRY(rk_packed_matrix_create(dim, n_items, RK_F32, RK_USERS_AT_ONCE, &matrix));
-    rk_status status = rk_packed_matrix_set(matrix, columns, false);
+    rk_status status = rk_packed_matrix_set_weights(matrix, columns, false);
     if (status == RK_OK)
         *out = matrix;
     else
@@ -43,7 +43,7 @@ typedef struct scoring {
     rk_real *memory;  /* [n_threads, RK_USERS_AT_ONCE, n_items] */
     char *workspaces; /* [n_threads, workspace_bytes] */
     size_t workspace_bytes;
-    rk_failure failure;
+    rk_parallel_failure failure;
 } scoring;
 
 static rk_status score_users(const scoring *s, int64_t first, int64_t n, int thread) {
@@ -58,8 +58,8 @@ static rk_status score_users(const scoring *s, int64_t first, int64_t n, int thr
 static void score_block_of_users(void *context, size_t block, int thread) {
     scoring *s = context;
     int64_t first = s->first + (int64_t)block * RK_USERS_AT_ONCE, left = s->end - first;
-    rk_failure_record(&s->failure, first,
-                      score_users(s, first, left < RK_USERS_AT_ONCE ? left : RK_USERS_AT_ONCE, thread));
+    rk_parallel_failure_record(
+        &s->failure, first, score_users(s, first, left < RK_USERS_AT_ONCE ? left : RK_USERS_AT_ONCE, thread));
 }
 
 rk_status rk_score_items_of_users(const rk_item_scores *x, int64_t first, int64_t end) {
@@ -69,14 +69,14 @@ rk_status rk_score_items_of_users(const rk_item_scores *x, int64_t first, int64_
     scoring s = {.scores = x,
                  .first = first,
                  .end = end,
-                 .workspace_bytes = (rk_packed_matrix_workspace(x->items) + 63) / 64 * 64,
+                 .workspace_bytes = (rk_packed_matrix_workspace_bytes(x->items) + 63) / 64 * 64,
                  .failure = RK_FAILURE_INIT};
     RK_TRY(rk_alloc(n_threads * (size_t)(RK_USERS_AT_ONCE * x->n_items), sizeof *memory, &memory));
     RK_TRY(rk_alloc(n_threads, s.workspace_bytes, &workspaces));
     s.memory = memory;
     s.workspaces = workspaces;
     rk_parallel_for(rk_block_count((size_t)(end - first), RK_USERS_AT_ONCE), score_block_of_users, &s);
-    return rk_failure_status(&s.failure);
+    return rk_parallel_failure_status(&s.failure);
 }
 
 int64_t rk_first_user_of_rank(int64_t n_users, int32_t rank, int32_t n_ranks) {

@@ -87,7 +87,7 @@ int64_t rk_negative_sampler_draw(const rk_negative_sampler *s, uint64_t seed, ui
              share_bits = (uint64_t)words[2] << 32 | words[3];
     int64_t place = (int64_t)((uint128)place_bits * (uint64_t)s->n >> 64);
     if (!s->keeps) return place;
-    return rk_rng_unit(share_bits) < s->keeps[place] ? place : s->aliases[place];
+    return rk_uniform_from_bits(share_bits) < s->keeps[place] ? place : s->aliases[place];
 }
 
 rk_real rk_negative_sampler_log_q(const rk_negative_sampler *s, int64_t item) {

@@ -174,7 +174,7 @@ double rk_retrieval_ranking_memory_bytes(const rk_retrieval *r, int32_t dim) {
 double rk_retrieval_ids_per_sample(const rk_retrieval *r, int32_t f, const rk_batch *sample, int64_t batch) {
     if (f == r->schema.n_features) return rk_retrieval_mean_history_length(r);
     const rk_ids *ids = &sample->features[f];
-    double here = (double)rk_ids_begin(ids, sample->n) / (double)sample->n;
+    double here = (double)rk_ids_begin_of_sample(ids, sample->n) / (double)sample->n;
     return here + (f == r->pair.item && batch ? (double)r->section.negatives / (double)batch : 0);
 }
 

@@ -126,7 +126,7 @@ static void draw_node(const drawing *d, rk_value v, const char *indent) {
     write_node_options(d->out, node);
     write_small_label(d->out, "<br/>", node->name);
     char count[32], text[64];
-    rk_human_count((double)n, count, sizeof count);
+    rk_format_count((double)n, count, sizeof count);
     snprintf(text, sizeof text, "%s parameter%s", count, n == 1 ? "" : "s");
     if (n) write_small_label(d->out, "<br/>", text);
     rk_buffer_append_text(d->out, ">]\n");

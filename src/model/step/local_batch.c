@@ -112,7 +112,7 @@ void rk_model_compute_lengths(const rk_model *model, const rk_ids *of, int64_t f
         const rk_ids *ids = &of[f];
         rk_real *to = out + at->length_column;
         for (int64_t s = first; s < first + n && at->length; s++, to += width) {
-            int64_t begin = rk_ids_begin(ids, s), end = rk_ids_begin(ids, s + 1);
+            int64_t begin = rk_ids_begin_of_sample(ids, s), end = rk_ids_begin_of_sample(ids, s + 1);
             int32_t length = 0;
             for (int64_t i = begin; i < end && length < at->length; i++)
                 length += at->keys || ids->ids[i] >= 0;

@@ -129,8 +129,8 @@ rk_status rk_device_graph_prepare(rk_device_graph *g, rk_stream *stream) {
     struct rk_device_update_send *send = &u->sends[u->next_send];
     u->next_send = !u->next_send;
     RK_TRY(rk_stream_event_sync(send->event));
-    rk_update_set_coefficients(&u->optimizer->config.optimizer, u->optimizer->step, u->optimizer->factor,
-                               send->update);
+    rk_optimizer_set_step_coefficients(&u->optimizer->config.optimizer, u->optimizer->step,
+                                       u->optimizer->factor, send->update);
     rk_stream_upload(stream, (void *)(size_t)u->dense.update, send->update, sizeof *send->update);
     rk_stream_record_event(stream, send->event);
     return RK_OK;

@@ -68,7 +68,7 @@ static void layer_norm_backward(const rk_device_run *run, const rk_node *node) {
 static int64_t layer_norm_scratch(const rk_graph *graph, const rk_node *node, int64_t n) {
     (void)graph;
     int64_t own = count_scale_rows(node);
-    return rk_cuda_sum_floats(n * node->shape.rows / own, own * node->shape.cols);
+    return rk_cuda_sum_scratch_floats(n * node->shape.rows / own, own * node->shape.cols);
 }
 
 const rk_device_op rk_device_op_layer_norm = {.name = "layer_norm",
@@ -103,7 +103,7 @@ static void batch_norm_forward(const rk_device_run *run, const rk_node *node) {
         rk_device_sum_ranks(run, norm.scale, width);
         rk_cuda_batch_norm_statistics(run->stream, run->total, width, &norm);
     } else {
-        rk_cuda_batch_norm_running(run->stream, width, &norm);
+        rk_cuda_batch_norm_use_running(run->stream, width, &norm);
     }
     rk_cuda_batch_norm_forward(run->stream, run->n, width, norm.mean, norm.scale,
                                rk_device_parameter(run, node, 0), rk_device_parameter(run, node, 1), x,

@@ -17,7 +17,7 @@ static int n_gradient_slices(int64_t n_values) {
 
 static void call_ready_hook(const rk_gradient_sum *sum, int64_t first) {
     if (sum->hooks->ready)
-        rk_failure_record(sum->failure, sum->n, sum->hooks->ready(sum->hooks->context, first));
+        rk_parallel_failure_record(sum->failure, sum->n, sum->hooks->ready(sum->hooks->context, first));
 }
 
 /* What the groups add to; the first block of each writes the rest. */
@@ -33,7 +33,7 @@ static void clear_gradients(const rk_graph *g, rk_real *gradients, int64_t first
 }
 
 void rk_gradients_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t last,
-                        const rk_graph_hooks *hooks, rk_failure *failure) {
+                        const rk_graph_hooks *hooks, rk_parallel_failure *failure) {
     g->sum.n = run->here;
     g->sum.n_groups = rk_graph_n_groups(g, run->here);
     g->sum.first_micro_batch = (uint32_t)(run->base / g->micro_batch);

@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "base/failure.h"
+#include "base/thread/parallel_failure.h"
 #include "base/text/name_map.h"
 #include "base/tree_sum.h"
 #include "nn/graph/op.h"
@@ -27,12 +27,12 @@ typedef struct rk_gradient_sum {
         rk_tree_sum tree;   /* of micro-batches that are summed up to there; sums are in partials */
     } slices[RK_MAX_GRADIENT_SLICES];
     int n_slices;
-    const rk_graph_hooks *hooks; /* ready is called for slices that are complete, */
-    atomic_flag telling;         /* by one thread at a time, */
-    atomic_int told;             /* from the last slice down to this one; */
-    rk_failure *failure;         /* what it returns */
-    int64_t first, last;         /* the part of the gradients that is added up */
-    int64_t n;                   /* samples */
+    const rk_graph_hooks *hooks;  /* ready is called for slices that are complete, */
+    atomic_flag telling;          /* by one thread at a time, */
+    atomic_int told;              /* from the last slice down to this one; */
+    rk_parallel_failure *failure; /* what it returns */
+    int64_t first, last;          /* the part of the gradients that is added up */
+    int64_t n;                    /* samples */
     uint32_t first_micro_batch;
     size_t n_groups;
     rk_real *partials[RK_TREE_DEPTH]; /* [gradient_reals] each; number 0 is the batch's own */
@@ -129,7 +129,7 @@ void rk_graph_release_memory(rk_graph *graph);
  * gradients, zeros but for what is_written, adds to them and is done, at once or with those from ever lower
  * offsets on. */
 void rk_gradients_begin(rk_graph *graph, const rk_run *run, int64_t first, int64_t last,
-                        const rk_graph_hooks *hooks, rk_failure *failure);
+                        const rk_graph_hooks *hooks, rk_parallel_failure *failure);
 rk_real *rk_gradients_acquire_buffer(rk_graph *graph, size_t group);
 void rk_gradients_done(rk_graph *graph, size_t group, int64_t first);
 

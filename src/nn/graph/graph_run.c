@@ -26,7 +26,7 @@ struct pass {
     rk_real *partials;                     /* [n_blocks, gather_width] */
     size_t n_groups;
     atomic_size_t next_group, next_beside; /* to be begun */
-    rk_failure failure;                    /* of the lowest block */
+    rk_parallel_failure failure;           /* of the lowest block */
 };
 
 static void run_group(void *context, size_t group, int thread) {
@@ -48,7 +48,7 @@ static void run_group(void *context, size_t group, int thread) {
         run.opens = run.first == first;
         run.tells = p->backward && p->hooks->ready && is_late && run.first + run.n == last;
         run.skip = p->is_kept ? run.first : 0;
-        rk_failure_record(&p->failure, run.first, p->step(p, &run));
+        rk_parallel_failure_record(&p->failure, run.first, p->step(p, &run));
     }
     if (!adds) return;
     uint64_t begin = rk_trace_begin();
@@ -87,7 +87,7 @@ static rk_status for_blocks(pass *p, rk_status (*step)(const pass *p, const rk_r
     } else {
         rk_parallel_for(p->n_groups, run_group, p);
     }
-    return rk_failure_status(&p->failure);
+    return rk_parallel_failure_status(&p->failure);
 }
 
 static rk_status call_hook(rk_status (*hook)(void *context, const rk_run *run), const pass *p,
@@ -283,7 +283,8 @@ static void prepare_node(void *context, size_t task, int thread) {
     rk_node *node = p->graph->nodes[task];
     const rk_op *op = rk_forward_op(node, p->training);
     if (op && op->prepare)
-        rk_failure_record(&p->pass->failure, (int64_t)task, op->prepare(p->graph, node, p->training));
+        rk_parallel_failure_record(&p->pass->failure, (int64_t)task,
+                                   op->prepare(p->graph, node, p->training));
 }
 
 static void run_side_work(void *context, size_t piece, int thread) {
@@ -336,7 +337,7 @@ static rk_status begin_run(rk_graph *g, int64_t n, bool training, int64_t step, 
     uint64_t begin = rk_trace_begin();
     rk_parallel_for(g->n_nodes, prepare_node, &p);
     rk_trace_end(begin, "prepare");
-    return rk_failure_status(&out->failure);
+    return rk_parallel_failure_status(&out->failure);
 }
 
 rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks) {

@@ -48,7 +48,7 @@ static rk_status cin_finish(const rk_graph *graph, rk_node *node, int64_t max_ro
     if (own->samples > max_rows) own->samples = max_rows;
     own->products_bytes = ((size_t)(own->samples * dim * w->rows) * sizeof(rk_real) + 63) / 64 * 64;
     RK_TRY(rk_packed_matrix_create(w->rows, w->cols, node->options.dtype, own->samples * dim, &own->matrix));
-    node->workspace_bytes = 2 * own->products_bytes + rk_packed_matrix_workspace(own->matrix);
+    node->workspace_bytes = 2 * own->products_bytes + rk_packed_matrix_workspace_bytes(own->matrix);
     return RK_OK;
 }
 
@@ -59,8 +59,8 @@ static void cin_release(rk_node *node) {
 }
 
 static rk_status cin_prepare(const rk_graph *graph, rk_node *node, bool training) {
-    return rk_packed_matrix_set(((cin *)node->own)->matrix, graph->parameters[node->parameters[0]].value,
-                                training);
+    return rk_packed_matrix_set_weights(((cin *)node->own)->matrix,
+                                        graph->parameters[node->parameters[0]].value, training);
 }
 
 /* A piece of the block: rows of dim, `first` rows into it. */

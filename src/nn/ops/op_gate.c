@@ -1,7 +1,7 @@
 /* A gate a column (Mao et al. 2023, FinalMLP, equation 4): y = 2 sigmoid(g) x; g the second input, or without
  * one learned, the same for every sample and zeros at first, so that y begins as x. */
 #include "base/memory.h"
-#include "kernels/inline/scalar_rules.h"
+#include "kernels/inline/scalar_functions.h"
 #include "nn/graph/graph_internal.h"
 
 static bool is_learned(const rk_node *node) {
@@ -30,7 +30,7 @@ static void gate_release(rk_node *node) {
 }
 
 static void compute_gate_factors(const rk_real *g, rk_real *factors, int64_t n) {
-    for (int64_t i = 0; i < n; i++) factors[i] = (rk_real)(2 * rk_sigmoid_of((double)g[i]));
+    for (int64_t i = 0; i < n; i++) factors[i] = (rk_real)(2 * rk_sigmoid((double)g[i]));
 }
 
 static rk_status gate_prepare(const rk_graph *graph, rk_node *node, bool training) {

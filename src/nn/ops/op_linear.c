@@ -29,7 +29,7 @@ static rk_status linear_finish(const rk_graph *graph, rk_node *node, int64_t max
     RK_TRY(
         rk_packed_matrix_create(w->rows, w->cols, node->options.dtype, max_rows * node->shape.rows, &matrix));
     node->own = matrix;
-    node->workspace_bytes = rk_packed_matrix_workspace(matrix);
+    node->workspace_bytes = rk_packed_matrix_workspace_bytes(matrix);
     return RK_OK;
 }
 
@@ -38,7 +38,7 @@ static void linear_release(rk_node *node) {
 }
 
 static rk_status linear_prepare(const rk_graph *graph, rk_node *node, bool training) {
-    return rk_packed_matrix_set(node->own, graph->parameters[node->parameters[0]].value, training);
+    return rk_packed_matrix_set_weights(node->own, graph->parameters[node->parameters[0]].value, training);
 }
 
 static const rk_real *bias_values(const rk_run *run, const rk_node *node) {
@@ -53,13 +53,14 @@ static rk_status linear_forward(const rk_run *run, const rk_node *node) {
         return rk_packed_matrix_forward(node->own, run->n * node->shape.rows, x, bias_values(run, node),
                                         node->options.relu, y, run->workspace);
     const rk_lines others = {first, rk_shape_width(rk_node_input_shape(run->graph, node, 0))};
-    return rk_packed_matrix_forward_lines(node->own, others, run->n, x, begun, node->options.relu, y,
-                                          run->workspace);
+    return rk_packed_matrix_forward_input_lines(node->own, others, run->n, x, begun, node->options.relu, y,
+                                                run->workspace);
 }
 
 static rk_status linear_begin(const rk_run *run, const rk_node *node, int64_t columns, rk_real *out) {
-    return rk_packed_matrix_forward_lines(node->own, (rk_lines){0, columns}, 1, rk_node_input(run, node, 0),
-                                          bias_values(run, node), false, out, run->workspace);
+    return rk_packed_matrix_forward_input_lines(node->own, (rk_lines){0, columns}, 1,
+                                                rk_node_input(run, node, 0), bias_values(run, node), false,
+                                                out, run->workspace);
 }
 
 static rk_status linear_backward(const rk_run *run, const rk_node *node) {

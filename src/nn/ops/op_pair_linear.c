@@ -96,10 +96,10 @@ rk_status rk_pair_panels_set(rk_pair_panels *panels, const rk_graph *graph, cons
     const rk_real *of_q = w, *of_k = w + n, *of_difference = w + 2 * n, *of_product = w + 3 * n;
     RK_TRY(rk_alloc((size_t)n, sizeof *sums, &sums));
     for (int64_t i = 0; i < n; i++) sums[i] = of_k[i] - of_difference[i];
-    rk_batch_invariant_matrix_set(&panels->rows, sums);
+    rk_batch_invariant_matrix_set_weights(&panels->rows, sums);
     for (int64_t i = 0; i < n; i++) sums[i] = of_q[i] + of_difference[i];
-    rk_batch_invariant_matrix_set(&panels->target, sums);
-    rk_batch_invariant_matrix_set(&panels->products, of_product);
+    rk_batch_invariant_matrix_set_weights(&panels->target, sums);
+    rk_batch_invariant_matrix_set_weights(&panels->products, of_product);
     return RK_OK;
 }
 

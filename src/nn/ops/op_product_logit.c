@@ -3,7 +3,7 @@
  *     z = log p / (1 - p), p = sigmoid(a) sigmoid(b)
  *       = -log(exp(-a) + exp(-b) + exp(-a-b)),
  * with the largest exponent taken out, so that none overflows and a small p keeps its digits. */
-#include "kernels/inline/scalar_rules.h"
+#include "kernels/inline/scalar_functions.h"
 #include "nn/graph/op.h"
 
 static rk_status product_logit_build(rk_graph *graph, rk_node *node) {
@@ -16,7 +16,7 @@ static rk_status product_logit_forward(const rk_run *run, const rk_node *node) {
     const rk_real *a = rk_node_input(run, node, 0), *b = rk_node_input(run, node, 1);
     rk_real *z = rk_node_output(run, node);
     double parts[3];
-    for (int64_t i = 0; i < n; i++) z[i] = (rk_real)rk_product_terms((double)a[i], (double)b[i], parts);
+    for (int64_t i = 0; i < n; i++) z[i] = (rk_real)rk_product_logit_terms((double)a[i], (double)b[i], parts);
     return RK_OK;
 }
 
@@ -27,7 +27,7 @@ static rk_status product_logit_backward(const rk_run *run, const rk_node *node) 
     rk_real *da = rk_node_input_gradient(run, node, 0), *db = rk_node_input_gradient(run, node, 1);
     double parts[3];
     for (int64_t i = 0; i < n; i++) {
-        rk_product_terms((double)a[i], (double)b[i], parts);
+        rk_product_logit_terms((double)a[i], (double)b[i], parts);
         double sum = parts[0] + parts[1] + parts[2];
         da[i] += (rk_real)((double)dz[i] * (parts[0] + parts[2]) / sum);
         db[i] += (rk_real)((double)dz[i] * (parts[1] + parts[2]) / sum);

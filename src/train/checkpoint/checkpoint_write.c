@@ -83,7 +83,7 @@ static rk_status gather_files(writing *w) {
     free(text);
     RK_TRY(status);
     for (int32_t r = 1; r < rk_comm_size(w->comm) && rk_comm_rank(w->comm) == 0; r++) {
-        const rk_message *sent = &rk_all_to_all_received(all_to_all)[r];
+        const rk_message *sent = &rk_all_to_all_received_messages(all_to_all)[r];
         json_auto_t *theirs = sent->n_bytes ? json_loadb(sent->data, sent->n_bytes - 1, 0, NULL) : NULL;
         if (!theirs || json_array_extend(w->files, theirs) != 0) return RK_NO_MEMORY_ERROR(0);
     }

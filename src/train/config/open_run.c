@@ -80,7 +80,7 @@ rk_status rk_dataset_open(const rk_config *config, const char *split, rk_dataset
     RK_TRY(rk_transforms_fit(config, &transforms));
     rk_status status = rk_config_open_data(config, transforms, split, out);
     if (status == RK_OK)
-        rk_dataset_own_transforms(*out, transforms);
+        rk_dataset_take_transforms(*out, transforms);
     else
         rk_transforms_free(transforms);
     return status;

@@ -364,7 +364,7 @@ rk_status rk_config_reference(char **out) {
         rk_buffer_printf(&text, "\n## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
                          sections[i].key);
         if (schemas[i])
-            rk_schema_document(schemas[i], sections[i].key, &text);
+            rk_schema_write_reference(schemas[i], sections[i].key, &text);
         else
             rk_device_section_document(&text);
     }

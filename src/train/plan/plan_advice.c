@@ -29,7 +29,7 @@ static double all_tables(const rk_plan *plan) {
 
 static bool has_slot_per_value(const rk_optimizer *optimizer) {
     rk_slot slots[RK_MAX_SLOTS];
-    for (int n = rk_optimizer_slots(optimizer, slots), i = 0; i < n; i++)
+    for (int n = rk_optimizer_list_slots(optimizer, slots), i = 0; i < n; i++)
         if (!slots[i].per_row) return true;
     return false;
 }

@@ -13,7 +13,7 @@
 rk_size_text rk_format_size(double bytes) {
     char count[24];
     rk_size_text out;
-    rk_human_count(bytes, count, sizeof count);
+    rk_format_count(bytes, count, sizeof count);
     snprintf(out.text, sizeof out.text, "%s%sB", count, strchr(count, ' ') ? "" : " ");
     return out;
 }
@@ -112,7 +112,7 @@ static rk_size_text nominal_text(const rk_plan *plan, int32_t t) {
     char count[24];
     rk_size_text out;
     int64_t nominal = rk_plan_nominal_rows(plan, t);
-    rk_human_count((double)nominal, count, sizeof count);
+    rk_format_count((double)nominal, count, sizeof count);
     snprintf(out.text, sizeof out.text, "%s", nominal ? count : "2^64 keys");
     return out;
 }
@@ -140,8 +140,8 @@ static void write_dynamic_lines(const rk_plan *plan, int width, rk_buffer *out) 
         rows += (double)rk_planner_request_table_rows(&plan->request, t) * table->dim;
         bytes += all;
     }
-    rk_human_count(nominal, counts[0], sizeof counts[0]);
-    rk_human_count(rows, counts[1], sizeof counts[1]);
+    rk_format_count(nominal, counts[0], sizeof counts[0]);
+    rk_format_count(rows, counts[1], sizeof counts[1]);
     rk_buffer_printf(out, "  values: %s nominal, %s materialised in %s with slots and keys\n",
                      counted ? counts[0] : "those of all keys", counts[1], rk_format_size(bytes).text);
 }

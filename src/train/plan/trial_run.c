@@ -96,7 +96,7 @@ static void fold_ids(simulated_rank *r) {
     for (int32_t f = 0; f < schema->n_features; f++) {
         rk_ids *ids = &r->local_batch.features[f];
         int64_t rows = rk_reduced_rows(r->simulation->trial_run->reduction, schema->features[f].cardinality),
-                n = rk_ids_begin(ids, r->local_batch.batch.n);
+                n = rk_ids_begin_of_sample(ids, r->local_batch.batch.n);
         int64_t *values = (int64_t *)(size_t)ids->ids; /* the local batch's own */
         for (int64_t i = 0; i < n && rows < schema->features[f].cardinality; i++)
             if (values[i] >= rows) values[i] %= rows;
@@ -158,7 +158,7 @@ static void run_simulated_rank(simulated_rank *r) {
     begun = rk_clock_seconds();
     train_steps(r);
     choose_step_count(r, begun, r->simulation->n_steps, timed_seconds);
-    sync_ranks(r, r->number ? RK_OK : rk_trace_count());
+    sync_ranks(r, r->number ? RK_OK : rk_trace_start_summing());
     r->n_samples = r->n_batches = 0;
     begun = rk_clock_seconds();
     train_steps(r);

@@ -120,7 +120,7 @@ static void wait_for_run_end(reading *r) {
     for (bool goes_on = true; goes_on;) {
         RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
         if (receive_request(r, &all_to_all) != RK_OK) return;
-        const rk_read_request *word = rk_all_to_all_received(all_to_all)[0].data;
+        const rk_read_request *word = rk_all_to_all_received_messages(all_to_all)[0].data;
         goes_on = word->kind != RK_READ_LEAVE;
     }
 }
@@ -163,7 +163,7 @@ static rk_status serve_requests(reading *r) {
     for (;;) {
         rk_all_to_all *all_to_all;
         RK_TRY(receive_request(r, &all_to_all));
-        const rk_message *message = &rk_all_to_all_received(all_to_all)[0];
+        const rk_message *message = &rk_all_to_all_received_messages(all_to_all)[0];
         const rk_read_request *word = message->data;
         int32_t kind = word->kind, number = word->stream;
         int64_t epoch = word->position.epoch;

@@ -147,11 +147,11 @@ static rk_status prepare_gemm(rk_roofline *roofline, int64_t in, int64_t out_uni
     m->x_width = (size_t)in * ROWS;
     m->y_width = (size_t)out_units * ROWS;
     RK_TRY(rk_packed_matrix_create(in, out_units, RK_F32, ROWS, &m->matrix));
-    m->workspace_bytes = (rk_packed_matrix_workspace(m->matrix) + 63) / 64 * 64;
+    m->workspace_bytes = (rk_packed_matrix_workspace_bytes(m->matrix) + 63) / 64 * 64;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)(in * out_units), m->w), RK_ARRAY(n_threads * m->x_width, m->x),
                         RK_ARRAY(n_threads * m->y_width, m->y),
                         {n_threads, m->workspace_bytes, &m->workspace}));
-    RK_TRY(rk_packed_matrix_set(m->matrix, m->w, true));
+    RK_TRY(rk_packed_matrix_set_weights(m->matrix, m->w, true));
     double flops = 2.0 * ROWS * (double)in * (double)out_units;
     m->n_calls = 1 + (size_t)(2e8 / flops);
     roofline->task = multiply_matrices;

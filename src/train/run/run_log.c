@@ -54,7 +54,7 @@ static size_t end_of_lines(const uint8_t *data, size_t n_bytes) {
 /* The whole records of the first n_bytes. */
 static size_t end_of_records(const uint8_t *data, size_t n_bytes) {
     size_t at = 0, n;
-    while ((n = rk_tfrecord_length(data + at, n_bytes - at)) > 0 && n <= n_bytes - at) at += n;
+    while ((n = rk_tfrecord_frame_bytes(data + at, n_bytes - at)) > 0 && n <= n_bytes - at) at += n;
     return at;
 }
 

@@ -64,7 +64,7 @@ static rk_status broadcast_sample(rk_trainer *t, rk_trainer_sample *sample) {
     RK_TRY(rk_comm_all_gather(t->world, RK_CHANNEL_SUMS, packed.data, packed.n_bytes, &sample->all_to_all));
     if (t->reader >= 0) return RK_OK;
     const rk_message *sent =
-        &rk_all_to_all_received(sample->all_to_all)[rk_comm_size(t->world) - t->n_readers];
+        &rk_all_to_all_received_messages(sample->all_to_all)[rk_comm_size(t->world) - t->n_readers];
     size_t n_used;
     RK_TRY(rk_batch_unpack(sent->data, sent->n_bytes, &sample->unpacked, &n_used));
     sample->batch = &sample->unpacked.batch;

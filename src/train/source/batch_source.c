@@ -71,7 +71,7 @@ static rk_status receive_answer(rk_batch_source *f, const rk_message **out) {
     const rk_batch_source_request *request = request_slot(f, f->n_taken);
     RK_TRY(rk_all_to_all_wait(request->answer));
     if (request->word) RK_TRY(rk_all_to_all_wait(request->word));
-    *out = &rk_all_to_all_received(request->answer)[f->readers->n_trainers];
+    *out = &rk_all_to_all_received_messages(request->answer)[f->readers->n_trainers];
     RK_FAIL_IF((*out)->n_bytes < sizeof(rk_read_head), RK_INTERNAL, "a data loader's message is truncated");
     f->n_taken++;
     return RK_OK;
@@ -173,7 +173,7 @@ static const rk_rank_batch *peek_into_loaders(rk_batch_source *f) {
     if (f->stream != RK_READ_TRAINING || f->n_taken == f->n_asked ||
         rk_all_to_all_test(request->answer, &is_here) != RK_OK || !is_here)
         return NULL;
-    const rk_message *answer = &rk_all_to_all_received(request->answer)[f->readers->n_trainers];
+    const rk_message *answer = &rk_all_to_all_received_messages(request->answer)[f->readers->n_trainers];
     if (answer->n_bytes < sizeof(rk_read_head) || ((const rk_read_head *)answer->data)->status != RK_OK ||
         unpack_samples(answer, &f->ahead, &f->next, &end) != RK_OK)
         return NULL;

@@ -53,13 +53,13 @@ static void format_tick(double value, double step, double largest, char *out) {
                     units[u].suffix);
 }
 
-static double round_step(double span, int wanted) {
+static double round_tick_step(double span, int wanted) {
     double rough = span / wanted, power = pow(10, floor(log10(rough))), first = rough / power;
     return power * (first < 1.4 ? 1 : first < 3.2 ? 2 : first < 7 ? 5 : 10); /* the nearest, as ratios go */
 }
 
 static void make_linear_ticks(const rk_scale *scale, int wanted, rk_ticks *out) {
-    double step = fmax(round_step(scale->high - scale->low, wanted), scale->whole ? 1 : 0),
+    double step = fmax(round_tick_step(scale->high - scale->low, wanted), scale->whole ? 1 : 0),
            largest = fmax(fabs(scale->low), fabs(scale->high));
     double first = ceil(scale->low / step - 1e-9), last = floor(scale->high / step + 1e-9);
     for (double k = first; k <= last && out->n < RK_MAX_TICKS; k++, out->n++) {
@@ -90,7 +90,7 @@ void rk_scale_ticks(const rk_scale *scale, int wanted, rk_ticks *out) {
         make_linear_ticks(scale, wanted, out);
 }
 
-void rk_short_number(double value, char *out, size_t out_bytes) {
+void rk_format_short_number(double value, char *out, size_t out_bytes) {
     static const char *const suffixes[] = {"", "k", "M", "G", "T"};
     int unit = 0;
     if (!isfinite(value)) {

@@ -38,6 +38,6 @@ typedef struct rk_ticks {
 void rk_scale_ticks(const rk_scale *scale, int wanted, rk_ticks *out);
 
 /* A number as short as it reads well: 4 significant digits, thousands by k, M, G. */
-void rk_short_number(double value, char *out, size_t out_bytes);
+void rk_format_short_number(double value, char *out, size_t out_bytes);
 
 #endif

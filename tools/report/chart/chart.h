@@ -1,6 +1,6 @@
 /* Charts as SVG text: lines and points over two axes, and bars. Colours come from the style sheet
- * (rk_chart_style), so that one picture serves light and dark pages and paper. A chart is an <svg> element
- * that stands alone in a page or, by x and y, inside another. */
+ * (rk_chart_write_style_sheet), so that one picture serves light and dark pages and paper. A chart is an
+ * <svg> element that stands alone in a page or, by x and y, inside another. */
 #ifndef RK_REPORT_CHART_CHART_H
 #define RK_REPORT_CHART_CHART_H
 
@@ -65,6 +65,6 @@ typedef struct rk_bars {
 void rk_bars_draw(const rk_bars *bars, double x, double y, rk_buffer *out);
 
 /* CSS for charts, light, dark and printed; the page's own colours are variables of it. */
-void rk_chart_style(rk_buffer *out);
+void rk_chart_write_style_sheet(rk_buffer *out);
 
 #endif

@@ -21,7 +21,7 @@ static double bars_height(const rk_bars *b) {
     return bars_top(b) + bar_row_height(b) * (double)b->n_rows + (b->axis ? 44 : 28);
 }
 
-static rk_scale bars_scale(const rk_bars *b, double left, double right) {
+static rk_scale make_scale_of_bars(const rk_bars *b, double left, double right) {
     rk_range range = RK_RANGE_INIT;
     rk_range_add(&range, 0, false);
     for (size_t i = 0; i < b->n_rows * b->n_series; i++) {
@@ -47,18 +47,18 @@ static void draw_bar(const rk_bars *b, const rk_scale *scale, size_t row, size_t
     rk_snprintf(number, sizeof number, "%.4g", b->values[i]);
     snprintf(text, sizeof text, "%s%s%s: %s", b->rows[row], b->n_series > 1 ? ", " : "",
              b->n_series > 1 ? b->series[series] : "", number);
-    rk_svg_title(text, out);
+    rk_svg_write_title(text, out);
     rk_buffer_append_text(out, "</rect>\n");
     if (!b->low || !b->high || !(b->high[i] > b->low[i])) return;
-    rk_svg_line("whisker", rk_scale_position(scale, b->low[i]), y + thick / 2 - 0.7,
-                rk_scale_position(scale, b->high[i]), y + thick / 2 - 0.7, out);
+    rk_svg_write_line("whisker", rk_scale_position(scale, b->low[i]), y + thick / 2 - 0.7,
+                      rk_scale_position(scale, b->high[i]), y + thick / 2 - 0.7, out);
 }
 
 /* Numbers stand in a column of their own, where they can be compared. */
-static void draw_row(const rk_bars *b, const rk_scale *scale, size_t row, double left, double y,
-                     rk_buffer *out) {
+static void draw_row_of_bars(const rk_bars *b, const rk_scale *scale, size_t row, double left, double y,
+                             rk_buffer *out) {
     double middle = y + bar_thickness(b) * (double)b->n_series / 2;
-    rk_svg_text("label", left - 10, middle + 4, "end", b->rows[row], out);
+    rk_svg_write_text("label", left - 10, middle + 4, "end", b->rows[row], out);
     for (size_t s = 0; s < b->n_series; s++)
         draw_bar(b, scale, row, s, y + bar_thickness(b) * (double)s, out);
     char text[32];
@@ -66,30 +66,30 @@ static void draw_row(const rk_bars *b, const rk_scale *scale, size_t row, double
         double value = b->values[row * b->n_series + s];
         rk_snprintf(text, sizeof text, isfinite(value) ? "%.4f" : "-", value);
         if (b->n_series <= 2)
-            rk_svg_text(b->n_series == 1 ? "tick" : "small", b->width - 2,
-                        y + bar_thickness(b) * ((double)s + 0.5) + 3, "end", text, out);
+            rk_svg_write_text(b->n_series == 1 ? "tick" : "small", b->width - 2,
+                              y + bar_thickness(b) * ((double)s + 0.5) + 3, "end", text, out);
     }
 }
 
 void rk_bars_draw(const rk_bars *b, double x, double y, rk_buffer *out) {
     double left = 40, top = bars_top(b), bottom = top + bar_row_height(b) * (double)b->n_rows,
            right = b->width - (b->n_series <= 2 ? 62 : 12);
-    for (size_t i = 0; i < b->n_rows; i++) left = fmax(left, rk_svg_text_width(b->rows[i], 12) + 14);
+    for (size_t i = 0; i < b->n_rows; i++) left = fmax(left, rk_svg_estimate_text_width(b->rows[i], 12) + 14);
     left = fmin(left, b->width / 3);
-    rk_scale scale = bars_scale(b, left, right);
+    rk_scale scale = make_scale_of_bars(b, left, right);
     rk_ticks ticks;
     rk_scale_ticks(&scale, (int)((right - left) / 90) + 1, &ticks);
-    rk_chart_open(x, y, b->width, bars_height(b), b->title, out);
+    rk_chart_begin_svg(x, y, b->width, bars_height(b), b->title, out);
     for (size_t i = 0; i < ticks.n; i++) {
         double place = rk_scale_position(&scale, ticks.values[i]);
-        rk_svg_line(ticks.values[i] == 0 ? "axis" : "grid", place, top - 4, place, bottom, out);
-        rk_svg_text("tick", place, bottom + 16, "middle", ticks.texts[i], out);
+        rk_svg_write_line(ticks.values[i] == 0 ? "axis" : "grid", place, top - 4, place, bottom, out);
+        rk_svg_write_text("tick", place, bottom + 16, "middle", ticks.texts[i], out);
     }
     for (size_t i = 0; i < b->n_rows; i++)
-        draw_row(b, &scale, i, left,
-                 top + bar_row_height(b) * (double)i +
-                     (bar_row_height(b) - bar_thickness(b) * (double)b->n_series) / 2,
-                 out);
-    if (b->axis) rk_svg_text("name", (left + right) / 2, bottom + 37, "middle", b->axis, out);
+        draw_row_of_bars(b, &scale, i, left,
+                         top + bar_row_height(b) * (double)i +
+                             (bar_row_height(b) - bar_thickness(b) * (double)b->n_series) / 2,
+                         out);
+    if (b->axis) rk_svg_write_text("name", (left + right) / 2, bottom + 37, "middle", b->axis, out);
     rk_buffer_append_text(out, "</svg>\n");
 }

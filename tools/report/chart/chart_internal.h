@@ -5,6 +5,6 @@
 #include "base/buffer.h"
 
 /* <svg ...> with its title (NULL: none); ended by "</svg>". */
-void rk_chart_open(double x, double y, double width, double height, const char *title, rk_buffer *out);
+void rk_chart_begin_svg(double x, double y, double width, double height, const char *title, rk_buffer *out);
 
 #endif

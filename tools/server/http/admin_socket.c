@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "server/http/http_rules.h"
+#include "server/http/http_header_checks.h"
 
 enum { MOST_BYTES = 65536, MOST_CONNECTIONS = 16, IDLE_SECONDS = 60 };
 
@@ -93,7 +93,7 @@ static void complete_request(void *context, struct MHD_Connection *connection, v
 }
 
 /* A socket that a server left which did not end well. */
-static rk_status remove_stale(const char *path, const struct sockaddr_un *address) {
+static rk_status remove_stale_socket(const char *path, const struct sockaddr_un *address) {
     struct stat there;
     if (lstat(path, &there) != 0) return RK_OK;
     RK_FAIL_IF(!S_ISSOCK(there.st_mode), RK_CONFIG, "key 'admin.socket': '%s' is there and no socket", path);
@@ -115,7 +115,7 @@ static rk_status listen_on_socket(rk_admin *admin) {
                "key 'admin.socket': '%s' is longer than the %zu bytes that a socket's path may have",
                admin->path, sizeof address.sun_path - 1);
     strcpy(address.sun_path, admin->path);
-    RK_TRY(remove_stale(admin->path, &address));
+    RK_TRY(remove_stale_socket(admin->path, &address));
     admin->listening = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (admin->listening < 0 || fchmod(admin->listening, S_IRUSR | S_IWUSR) != 0 ||
         bind(admin->listening, (const struct sockaddr *)&address, sizeof address) != 0)

@@ -3,7 +3,7 @@
 #ifndef RK_SERVER_ADMIN_H
 #define RK_SERVER_ADMIN_H
 
-#include "server/repository.h"
+#include "server/model_repository.h"
 
 typedef struct rk_admin rk_admin;
 

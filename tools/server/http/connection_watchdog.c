@@ -28,21 +28,21 @@ struct rk_watchdog {
     rk_watched_connection all; /* the list's head */
 };
 
-static void set_state(rk_watched_connection *w, uint64_t state) {
+static void set_connection_state(rk_watched_connection *w, uint64_t state) {
     if (w) atomic_store(&w->since, 4 * rk_clock_us() + state);
 }
 
 void rk_watched_connection_request_begin(rk_watched_connection *w) {
-    set_state(w, WAITS_FOR_HEADERS);
+    set_connection_state(w, WAITS_FOR_HEADERS);
 }
 void rk_watched_connection_headers_received(rk_watched_connection *w) {
-    set_state(w, WAITS_FOR_ANSWER);
+    set_connection_state(w, WAITS_FOR_ANSWER);
 }
 void rk_watched_connection_request_end(rk_watched_connection *w) {
-    set_state(w, IDLE);
+    set_connection_state(w, IDLE);
 }
 
-static void shut_down_overdue(rk_watchdog *dog) {
+static void shut_down_overdue_connections(rk_watchdog *dog) {
     uint64_t now = rk_clock_us();
     for (rk_watched_connection *w = dog->all.after; w; w = w->after) {
         uint64_t since = atomic_load(&w->since), limit = dog->limits_us[since % 4];
@@ -56,7 +56,7 @@ static void *run_watchdog(void *argument) {
     while (!dog->stop) {
         struct timespec until = rk_clock_deadline(CLOCK_MONOTONIC, LOOK_SECONDS);
         pthread_cond_timedwait(&dog->stopped, &dog->mutex, &until);
-        shut_down_overdue(dog);
+        shut_down_overdue_connections(dog);
     }
     pthread_mutex_unlock(&dog->mutex);
     return NULL;
@@ -70,7 +70,7 @@ rk_status rk_watchdog_create(const rk_watchdog_limits *limits, rk_watchdog **out
     const double seconds[N_STATES] = {limits->headers, limits->request + 1, limits->idle};
     for (int s = 0; s < N_STATES; s++) dog->limits_us[s] = (uint64_t)(seconds[s] * 1e6);
     pthread_mutex_init(&dog->mutex, NULL);
-    rk_cond_init(&dog->stopped);
+    rk_cond_init_monotonic(&dog->stopped);
     int code = pthread_create(&dog->thread, NULL, run_watchdog, dog);
     dog->started = code == 0;
     if (code == 0)
@@ -96,7 +96,7 @@ rk_watched_connection *rk_watchdog_add(rk_watchdog *dog, int descriptor) {
     rk_watched_connection *w;
     if (rk_alloc(1, sizeof *w, &w) != RK_OK) return NULL;
     w->descriptor = descriptor;
-    set_state(w, WAITS_FOR_HEADERS);
+    set_connection_state(w, WAITS_FOR_HEADERS);
     pthread_mutex_lock(&dog->mutex);
     w->before = &dog->all;
     w->after = dog->all.after;

@@ -15,7 +15,7 @@
 #include "base/thread/clock.h"
 #include "server/model_descriptions.h"
 #include "server/http/socket_address.h"
-#include "server/http/http_rules.h"
+#include "server/http/http_header_checks.h"
 #include "server/http/routes.h"
 #include "server/http/connection_watchdog.h"
 #include "server/openapi.h"
@@ -62,7 +62,7 @@ static const char *find_header(const exchange *e, const char *name) {
 }
 
 /* The page runs its own script and styles alone, talks to this server alone, and stands in no frame. */
-static void add_page_headers(const exchange *e, struct MHD_Response *response) {
+static void add_page_security_headers(const exchange *e, struct MHD_Response *response) {
     char policy[300];
     rk_snprintf(policy, sizeof policy,
                 "default-src 'none'; script-src 'nonce-%s'; style-src 'nonce-%s'; connect-src 'self'; "
@@ -75,7 +75,7 @@ static void add_page_headers(const exchange *e, struct MHD_Response *response) {
 }
 
 /* An answer that takes no memory of ours. */
-static enum MHD_Result send_no_memory(struct MHD_Connection *connection) {
+static enum MHD_Result send_out_of_memory_reply(struct MHD_Connection *connection) {
     static const char text[] = "{\"error\": \"memory ran out\"}\n";
     struct MHD_Response *response =
         MHD_create_response_from_buffer(sizeof text - 1, (void *)(size_t)text, MHD_RESPMEM_PERSISTENT);
@@ -89,12 +89,12 @@ static enum MHD_Result send_no_memory(struct MHD_Connection *connection) {
 }
 
 /* The answer in call.code and call.reply, whose bytes become the response's. */
-static enum MHD_Result send_reply(exchange *e, const char *type, bool close) {
+static enum MHD_Result send_call_reply(exchange *e, const char *type, bool close) {
     rk_buffer *reply = &e->call.reply;
     int code = e->call.code;
     if (reply->status != RK_OK) {
         e->call.code = 503;
-        return send_no_memory(e->connection);
+        return send_out_of_memory_reply(e->connection);
     }
     struct MHD_Response *response =
         MHD_create_response_from_buffer(reply->n_bytes, reply->data, MHD_RESPMEM_MUST_COPY);
@@ -106,7 +106,7 @@ static enum MHD_Result send_reply(exchange *e, const char *type, bool close) {
         MHD_add_response_header(response, "Inference-Header-Content-Length", text);
     }
     if (e->request_id[0]) MHD_add_response_header(response, "X-Request-Id", e->request_id);
-    if (e->nonce[0]) add_page_headers(e, response);
+    if (e->nonce[0]) add_page_security_headers(e, response);
     if (code == 401) MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     if (code == 405) MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, e->route.post ? "POST" : "GET");
     if (code == 429 || code == 503) MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
@@ -119,7 +119,7 @@ static enum MHD_Result send_reply(exchange *e, const char *type, bool close) {
 
 static enum MHD_Result send_error(exchange *e, int code, const char *message, bool close) {
     rk_call_fail_with(&e->call, code, message);
-    return send_reply(e, "application/json", close);
+    return send_call_reply(e, "application/json", close);
 }
 
 /* On a worker's thread. */
@@ -156,7 +156,7 @@ static enum MHD_Result submit_call(exchange *e) {
 }
 
 /* A word that nobody else knows. */
-static rk_status make_random_word(char word[33]) {
+static rk_status make_random_id(char word[33]) {
     static const char digits[] = "0123456789abcdef";
     unsigned char bytes[16];
     ssize_t n = getrandom(bytes, sizeof bytes, 0);
@@ -186,16 +186,16 @@ static void set_request_id(exchange *e) {
     size_t n = given ? strlen(given) : 0;
     if (n > 0 && n <= REQUEST_ID_BYTES && strspn(given, allowed) == n)
         memcpy(e->request_id, given, n + 1);
-    else if (make_random_word(e->request_id) != RK_OK)
+    else if (make_random_id(e->request_id) != RK_OK)
         e->request_id[0] = 0;
 }
 
-static void write_page(exchange *e) {
+static void write_status_page(exchange *e) {
     const rk_http *http = e->http;
     const rk_page page = {.models = http->options.models,
                           .metrics = http->options.metrics,
                           .n_models = http->options.config->n_models,
-                          .counts = rk_batcher_count(http->options.batcher),
+                          .counts = rk_batcher_get_counts(http->options.batcher),
                           .ready = is_server_ready(e),
                           .seconds = rk_clock_seconds() - http->began,
                           .nonce = e->nonce};
@@ -247,14 +247,14 @@ static enum MHD_Result describe_resource(exchange *e) {
             break;
         case RK_ROUTE_PAGE:
             type = "text/html; charset=utf-8";
-            if (make_random_word(e->nonce) != RK_OK) return send_error(e, 500, rk_last_error(), false);
-            write_page(e);
+            if (make_random_id(e->nonce) != RK_OK) return send_error(e, 500, rk_last_error(), false);
+            write_status_page(e);
             break;
         case RK_ROUTE_METRICS:
             type = "text/plain; version=0.0.4";
             rk_server_metrics_write(http->options.metrics, http->options.models,
-                                    http->options.config->n_models, rk_batcher_count(http->options.batcher),
-                                    out);
+                                    http->options.config->n_models,
+                                    rk_batcher_get_counts(http->options.batcher), out);
             if (http->options.log) rk_server_metrics_write_log(rk_request_log_count(http->options.log), out);
             break;
         default: /* RK_ROUTE_READY */
@@ -263,7 +263,7 @@ static enum MHD_Result describe_resource(exchange *e) {
             rk_buffer_append_text(out, ready ? "{\"ready\": true}\n" : "{\"ready\": false}\n");
             break;
     }
-    return send_reply(e, type, false);
+    return send_call_reply(e, type, false);
 }
 
 static bool needs_model(const exchange *e) {
@@ -282,7 +282,7 @@ static int match_route(exchange *e, const char *method) {
     if (needs_model(e)) {
         e->model = find_model(e->http, e->route.model);
         if (!e->model) return 404;
-        e->call.version = rk_served_model_get(e->model, e->route.version, e->route.label);
+        e->call.version = rk_served_model_get_version(e->model, e->route.version, e->route.label);
         bool is_status = e->route.kind == RK_ROUTE_STATUS && !e->route.label.data;
         if (!e->call.version && !is_status) return 404;
     }
@@ -340,7 +340,7 @@ static void append_body(exchange *e, const char *data, size_t n_bytes) {
 
 static enum MHD_Result answer_request(exchange *e) {
     if (e->submitted)
-        return send_reply(
+        return send_call_reply(
             e, e->call.n_reply_json_bytes >= 0 ? "application/octet-stream" : "application/json", false);
     if (e->refused) return send_error(e, e->refused, reason_of_code(e->refused), e->refused == 413);
     if (e->body.status != RK_OK) return send_error(e, 503, "memory ran out", true);
@@ -358,7 +358,7 @@ static enum MHD_Result handle_request(void *context, struct MHD_Connection *conn
         return MHD_YES;
     }
     if (e && e->connection) return answer_request(e);
-    if (!e) return send_no_memory(connection); /* there was none when its line came */
+    if (!e) return send_out_of_memory_reply(connection); /* there was none when its line came */
     e->connection = connection;
     rk_watched_connection_headers_received(rk_watchdog_find(connection));
     set_request_id(e);
@@ -389,7 +389,7 @@ static void count_request(const exchange *e) {
     bool probe = is_health_probe(e->route.kind) || e->route.kind == RK_ROUTE_MODEL_READY;
     if (!e->connection || (!e->route.post && (code < 400 || probe))) return;
     int64_t m = e->model ? e->model - o->models : o->config->n_models;
-    rk_server_metrics_count(&o->metrics[m], code, rk_clock_seconds() - e->began, e->call.n_rows);
+    rk_server_metrics_count_request(&o->metrics[m], code, rk_clock_seconds() - e->began, e->call.n_rows);
 }
 
 static void complete_request(void *context, struct MHD_Connection *connection, void **request,
@@ -424,7 +424,7 @@ static void log_message(void *context, const char *format, va_list list) {
     rk_log(RK_LOG_DEBUG, "libmicrohttpd: %s", text);
 }
 
-static rk_status read_optional(const char *path, char **out) {
+static rk_status read_optional_file(const char *path, char **out) {
     size_t n_bytes;
     return path && *path ? rk_file_read(path, out, &n_bytes) : RK_OK;
 }
@@ -433,7 +433,7 @@ static rk_status start_daemon(rk_http *http) {
     const rk_server_config *config = http->options.config;
     const rk_limits_section *limits = &config->limits;
     rk_address address;
-    RK_TRY(rk_address_read(config->listen, &address));
+    RK_TRY(rk_address_parse(config->listen, &address));
     bool v6 = address.storage.ss_family == AF_INET6;
     struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, http->certificate},
@@ -461,9 +461,9 @@ static rk_status start_daemon(rk_http *http) {
 
 static rk_status start_server(rk_http *http) {
     const rk_server_config *config = http->options.config;
-    RK_TRY(read_optional(config->tls.certificate, &http->certificate));
-    RK_TRY(read_optional(config->tls.key, &http->key));
-    RK_TRY(read_optional(config->auth.bearer_file, &http->tokens));
+    RK_TRY(read_optional_file(config->tls.certificate, &http->certificate));
+    RK_TRY(read_optional_file(config->tls.key, &http->key));
+    RK_TRY(read_optional_file(config->auth.bearer_file, &http->tokens));
     const rk_watchdog_limits limits = {.headers = config->limits.header_timeout,
                                        .request = config->limits.request_timeout,
                                        .idle = config->limits.idle_timeout};
@@ -493,7 +493,7 @@ void rk_http_set_ready(rk_http *http, bool ready) {
     atomic_store(&http->ready, ready);
 }
 
-void rk_http_drain(rk_http *http, double seconds) {
+void rk_http_drain_requests(rk_http *http, double seconds) {
     double until = rk_clock_seconds() + seconds;
     if (!atomic_exchange(&http->draining, true)) { /* a second time MHD would give the closed socket again */
         MHD_socket listening = MHD_quiesce_daemon(http->daemon);

@@ -22,7 +22,7 @@ rk_status rk_http_start(const rk_http_options *options, rk_http **out);
 int rk_http_port(const rk_http *http);
 void rk_http_set_ready(rk_http *http, bool ready);
 /* No new connections; requests under way have so many seconds. */
-void rk_http_drain(rk_http *http, double seconds);
+void rk_http_drain_requests(rk_http *http, double seconds);
 /* When no call is with the batcher any more. */
 void rk_http_free(rk_http *http);
 

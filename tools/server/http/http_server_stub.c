@@ -14,7 +14,7 @@ int rk_http_port(const rk_http *http) {
 void rk_http_set_ready(rk_http *http, bool ready) {
     (void)http, (void)ready;
 }
-void rk_http_drain(rk_http *http, double seconds) {
+void rk_http_drain_requests(rk_http *http, double seconds) {
     (void)http, (void)seconds;
 }
 void rk_http_free(rk_http *http) {

@@ -43,7 +43,7 @@ static bool read_model_name(const char **at, rk_span *out) {
     return rk_is_model_name(out->data, out->n_bytes);
 }
 
-static void match_ending(const ending *endings, const char *at, rk_route *route) {
+static void match_route_ending(const ending *endings, const char *at, rk_route *route) {
     for (; endings->text; endings++)
         if (strcmp(at, endings->text) == 0) {
             route->kind = endings->kind;
@@ -56,13 +56,13 @@ rk_route rk_parse_route(const char *url) {
     const char *at = url;
     bool v1 = skip_prefix(&at, "/v1/models/");
     if (!v1 && !skip_prefix(&at, "/v2/models/")) {
-        match_ending(whole, url, &route);
+        match_route_ending(whole, url, &route);
         return route;
     }
     if (!read_model_name(&at, &route.model)) return route;
     if (skip_prefix(&at, "/versions/") && !read_model_name(&at, &route.version)) return route;
     if (v1 && !route.version.data && skip_prefix(&at, "/labels/") && !read_model_name(&at, &route.label))
         return route;
-    match_ending(v1 ? v1_endings : v2_endings, at, &route);
+    match_route_ending(v1 ? v1_endings : v2_endings, at, &route);
     return route;
 }

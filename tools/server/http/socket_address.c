@@ -6,7 +6,7 @@
 
 #include "base/text/text.h"
 
-rk_status rk_address_read(const char *text, rk_address *out) {
+rk_status rk_address_parse(const char *text, rk_address *out) {
     char host[256];
     const char *colon = strrchr(text, ':');
     size_t n = colon ? (size_t)(colon - text) : 0;

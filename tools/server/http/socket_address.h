@@ -12,6 +12,6 @@ typedef struct rk_address {
 } rk_address;
 
 /* Numbers alone: no name is looked up. Errors: RK_CONFIG. */
-rk_status rk_address_read(const char *text, rk_address *out);
+rk_status rk_address_parse(const char *text, rk_address *out);
 
 #endif

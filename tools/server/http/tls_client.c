@@ -22,7 +22,8 @@ static rk_status tls_error(const char *server, int code) {
                     "the server at '%s' gave no answer in TLS: %s", server, gnutls_strerror(code));
 }
 
-static rk_status shake_hands(rk_tls_client *client, int descriptor, const char *server, double timeout) {
+static rk_status perform_handshake(rk_tls_client *client, int descriptor, const char *server,
+                                   double timeout) {
     static const char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.2:+VERS-TLS1.3";
     int code = gnutls_init(&client->session, GNUTLS_CLIENT | GNUTLS_NO_SIGNAL);
     if (code == 0) code = gnutls_priority_set_direct(client->session, versions, NULL);
@@ -41,7 +42,7 @@ static rk_status shake_hands(rk_tls_client *client, int descriptor, const char *
 rk_status rk_tls_connect(int descriptor, const char *server, double timeout, rk_tls_client **out) {
     rk_tls_client *client;
     RK_TRY(rk_alloc(1, sizeof *client, &client));
-    rk_status status = shake_hands(client, descriptor, server, timeout);
+    rk_status status = perform_handshake(client, descriptor, server, timeout);
     if (status == RK_OK)
         *out = client;
     else

@@ -27,8 +27,8 @@ static rk_status count_whole_record_bytes(const char *path, uint64_t *out) {
     RK_AUTO(rk_mapped_file_release) rk_mapped_file map = {0};
     RK_TRY(rk_mapped_file_open(path, &map));
     size_t at = 0, length = 1;
-    while (map.n_bytes - at >= HEAD_BYTES && (length = rk_tfrecord_length(map.data + at, map.n_bytes - at)) &&
-           length <= map.n_bytes - at)
+    while (map.n_bytes - at >= HEAD_BYTES &&
+           (length = rk_tfrecord_frame_bytes(map.data + at, map.n_bytes - at)) && length <= map.n_bytes - at)
         at += length;
     RK_FAIL_IF(at == 0 && length == 0, RK_BAD_DATA,
                "'%s' is there and no TFRecord file\nhint: name another file for the log", path);
@@ -53,14 +53,14 @@ static rk_status open_file(rk_log_file *file) {
 }
 
 /* Where a number goes in the path: before its ending. */
-static const char *find_ending(const char *path) {
+static const char *find_name_suffix(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *point = strrchr(name, '.');
     return point && point > name ? point : name + strlen(name);
 }
 
-static rk_status numbered_path(const rk_log_file *file, int64_t number, char **out) {
+static rk_status make_numbered_path(const rk_log_file *file, int64_t number, char **out) {
     RK_AUTO(rk_buffer_release) rk_buffer path = {0};
-    const char *ending = find_ending(file->path);
+    const char *ending = find_name_suffix(file->path);
     rk_buffer_append(&path, file->path, (size_t)(ending - file->path));
     rk_buffer_printf(&path, "-%06lld%s", (long long)number, ending);
     return rk_buffer_detach(&path, out);
@@ -69,7 +69,7 @@ static rk_status numbered_path(const rk_log_file *file, int64_t number, char **o
 /* The number of a file that was put aside, or 0. Six digits: names with a date are somebody else's. */
 static int64_t number_of_rotated_file(const rk_log_file *file, const char *name) {
     const char *slash = strrchr(file->path, '/'), *own = slash ? slash + 1 : file->path,
-               *ending = find_ending(file->path);
+               *ending = find_name_suffix(file->path);
     size_t n_stem = (size_t)(ending - own), n_name = strlen(name), n_ending = strlen(ending);
     if (n_name <= n_stem + 1 + n_ending || strncmp(name, own, n_stem) != 0 || name[n_stem] != '-' ||
         strcmp(name + n_name - n_ending, ending) != 0)
@@ -82,7 +82,7 @@ static int64_t number_of_rotated_file(const rk_log_file *file, const char *name)
 }
 
 /* The names beside the file. */
-static rk_status list_folder(const rk_log_file *file, rk_text_list *out) {
+static rk_status list_names_beside(const rk_log_file *file, rk_text_list *out) {
     RK_AUTOFREE char *folder = NULL;
     const char *slash = strrchr(file->path, '/');
     RK_TRY(slash > file->path ? rk_strndup(file->path, (size_t)(slash - file->path), &folder)
@@ -92,7 +92,7 @@ static rk_status list_folder(const rk_log_file *file, rk_text_list *out) {
 
 static rk_status find_next_number(rk_log_file *file) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
-    RK_TRY(list_folder(file, &names));
+    RK_TRY(list_names_beside(file, &names));
     file->next_number = 1;
     for (size_t i = 0; i < names.n; i++) {
         int64_t number = number_of_rotated_file(file, names.texts[i]);
@@ -115,14 +115,14 @@ static int64_t find_oldest_number(const rk_log_file *file, const rk_text_list *n
     return least;
 }
 
-static rk_status delete_oldest(const rk_log_file *file) {
+static rk_status delete_oldest_if_too_many(const rk_log_file *file) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
-    RK_TRY(list_folder(file, &names));
+    RK_TRY(list_names_beside(file, &names));
     rk_status status = RK_OK;
     int64_t n, oldest = find_oldest_number(file, &names, 0, &n);
     while (n > file->max_files - 1) {
         RK_AUTOFREE char *path = NULL;
-        RK_TRY(numbered_path(file, oldest, &path));
+        RK_TRY(make_numbered_path(file, oldest, &path));
         if (unlink(path) != 0 && errno != ENOENT)
             status = rk_error_errno(RK_IO, errno, "could not delete '%s'", path);
         oldest = find_oldest_number(file, &names, oldest, &n);
@@ -132,7 +132,7 @@ static rk_status delete_oldest(const rk_log_file *file) {
 
 /* What cannot be deleted stays, and the log goes on. */
 static void delete_old_files(const rk_log_file *file) {
-    if (file->max_files > 0 && delete_oldest(file) != RK_OK)
+    if (file->max_files > 0 && delete_oldest_if_too_many(file) != RK_OK)
         rk_log(RK_LOG_WARNING, "request log: old files stay: %s", rk_last_error());
 }
 
@@ -148,7 +148,7 @@ rk_status rk_log_file_open(const char *path, uint64_t max_bytes, int64_t max_fil
 static rk_status rotate_log_file(rk_log_file *file) {
     for (bool moved = false; !moved; file->next_number++) {
         RK_AUTOFREE char *aside = NULL;
-        RK_TRY(numbered_path(file, file->next_number, &aside));
+        RK_TRY(make_numbered_path(file, file->next_number, &aside));
         if (rk_file_exists(aside)) continue;
         if (rename(file->path, aside) != 0) return log_file_error(file, "put aside");
         moved = true;

@@ -41,7 +41,7 @@ static void log_failure(rk_request_log *log) {
     rk_log(RK_LOG_ERROR, "request log: records are dropped: %s", reason);
 }
 
-static void write_item(rk_request_log *log, item *i) {
+static void write_queued_records(rk_request_log *log, item *i) {
     if (rk_log_file_append(&log->file, i->records.data, i->records.n_bytes) == RK_OK) {
         atomic_fetch_add(&log->n_written, (uint64_t)i->n_records);
         log->failure[0] = 0;
@@ -54,7 +54,7 @@ static void write_item(rk_request_log *log, item *i) {
 }
 
 /* Under the mutex: all that waits, when there is some, or none at the end. */
-static item *wait_for_items(rk_request_log *log) {
+static item *wait_for_queued_records(rk_request_log *log) {
     while (!log->first && !log->stop) pthread_cond_wait(&log->work, &log->mutex);
     item *all = log->first;
     log->first = NULL;
@@ -66,13 +66,13 @@ static void *run_log_writer(void *argument) {
     rk_request_log *log = argument;
     rk_trace_name_thread("request log");
     pthread_mutex_lock(&log->mutex);
-    for (item *all; (all = wait_for_items(log));) {
+    for (item *all; (all = wait_for_queued_records(log));) {
         pthread_mutex_unlock(&log->mutex);
         size_t n_bytes = 0;
         for (item *next; all; all = next) {
             next = all->next;
             n_bytes += all->records.n_bytes;
-            write_item(log, all);
+            write_queued_records(log, all);
         }
         pthread_mutex_lock(&log->mutex);
         log->n_waiting_bytes -= n_bytes;
@@ -119,7 +119,7 @@ void rk_request_log_close(rk_request_log *log) {
     RK_FREE_ALL(log->path, log);
 }
 
-bool rk_request_log_takes(const rk_request_log *log, rk_span request_id) {
+bool rk_request_log_is_sampled(const rk_request_log *log, rk_span request_id) {
     if (!log) return false;
     double place =
         (double)(rk_hash_bytes(request_id.data, request_id.n_bytes, 0) >> 11) * 0x1p-53; /* [0, 1) */
@@ -127,7 +127,7 @@ bool rk_request_log_takes(const rk_request_log *log, rk_span request_id) {
 }
 
 /* False: there is no room. */
-static bool enqueue_item(rk_request_log *log, item *i) {
+static bool enqueue_records(rk_request_log *log, item *i) {
     pthread_mutex_lock(&log->mutex);
     bool room = log->n_waiting_bytes < log->options.max_queue_bytes &&
                 i->records.n_bytes <= log->options.max_queue_bytes - log->n_waiting_bytes;
@@ -145,7 +145,7 @@ void rk_request_log_append(rk_request_log *log, rk_buffer *records, int64_t n_re
     item *i = NULL;
     if (records->status == RK_OK && rk_alloc(1, sizeof *i, &i) == RK_OK) {
         *i = (item){.records = *records, .n_records = n_records};
-        if (enqueue_item(log, i)) {
+        if (enqueue_records(log, i)) {
             *records = (rk_buffer){0};
             return;
         }

@@ -29,7 +29,7 @@ void rk_request_log_close(rk_request_log *log);
 
 /* Whether a request is in the sample, which its id alone decides: servers that are asked under the same id
  * agree. NULL: none is. */
-bool rk_request_log_takes(const rk_request_log *log, rk_span request_id);
+bool rk_request_log_is_sampled(const rk_request_log *log, rk_span request_id);
 /* Takes the buffer's records; a buffer that failed counts as dropped, as what finds no room does. */
 void rk_request_log_append(rk_request_log *log, rk_buffer *records, int64_t n_records);
 size_t rk_request_log_max_bytes(const rk_request_log *log); /* of a request's records; more are dropped */

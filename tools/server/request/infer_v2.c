@@ -6,7 +6,7 @@
 #include "base/float16.h"
 #include "base/memory.h"
 #include "format/json_writer.h"
-#include "server/request/request_call.h"
+#include "server/request/inference_call.h"
 
 /* Datatypes and what an element takes; of BYTES, its length does. */
 static const struct datatype {
@@ -39,7 +39,7 @@ static rk_status read_shape(rk_json *json, tensor *t) {
         RK_TRY(rk_json_next_item(json, &more));
         if (!more) break;
         if (t->n_dims == 2) return rk_json_error(json, "\"shape\": more than two dimensions");
-        RK_TRY(rk_json_i64(json, &t->dims[t->n_dims]));
+        RK_TRY(rk_json_read_i64(json, &t->dims[t->n_dims]));
         if (t->dims[t->n_dims] < 0 || t->dims[t->n_dims] > INT32_MAX)
             return rk_json_error(json, "\"shape\": a dimension is out of range");
         t->n_dims++;
@@ -49,7 +49,7 @@ static rk_status read_shape(rk_json *json, tensor *t) {
 
 static rk_status read_datatype(rk_json *json, tensor *t) {
     rk_span name;
-    RK_TRY(rk_json_text(json, &name));
+    RK_TRY(rk_json_read_text(json, &name));
     for (t->datatype = 0; t->datatype < N_DATATYPES; t->datatype++)
         if (rk_span_equal(name, datatypes[t->datatype].name)) return RK_OK;
     return rk_json_error(json, "\"datatype\" is none of the protocol's");
@@ -64,12 +64,12 @@ static rk_status read_parameters(rk_json *json, const char *wanted_number, int64
         RK_TRY(rk_json_next_key(json, &key, &more));
         if (!more) break;
         if (number && rk_span_equal(key, wanted_number))
-            RK_TRY(rk_json_i64(json, number));
+            RK_TRY(rk_json_read_i64(json, number));
         else if (flag && rk_span_equal(key, wanted_bool)) {
-            RK_TRY(rk_json_bool(json, &truth));
+            RK_TRY(rk_json_read_bool(json, &truth));
             *flag = truth;
         } else
-            RK_TRY(rk_json_skip(json, NULL));
+            RK_TRY(rk_json_skip_value(json, NULL));
     }
     return RK_OK;
 }
@@ -83,17 +83,17 @@ static rk_status read_tensor(rk_json *json, tensor *t) {
         RK_TRY(rk_json_next_key(json, &key, &more));
         if (!more) break;
         if (rk_span_equal(key, "name"))
-            RK_TRY(rk_json_text(json, &t->name));
+            RK_TRY(rk_json_read_text(json, &t->name));
         else if (rk_span_equal(key, "shape"))
             RK_TRY(read_shape(json, t));
         else if (rk_span_equal(key, "datatype"))
             RK_TRY(read_datatype(json, t));
         else if (rk_span_equal(key, "data"))
-            RK_TRY(rk_json_skip(json, &t->data));
+            RK_TRY(rk_json_skip_value(json, &t->data));
         else if (rk_span_equal(key, "parameters"))
             RK_TRY(read_parameters(json, "binary_data_size", &t->n_binary_bytes, NULL, NULL));
         else
-            RK_TRY(rk_json_skip(json, NULL));
+            RK_TRY(rk_json_skip_value(json, NULL));
     }
     if (!t->name.data || t->n_dims == 0 || t->datatype < 0)
         return rk_json_error(json, "an input needs \"name\", \"shape\" and \"datatype\"");
@@ -103,7 +103,7 @@ static rk_status read_tensor(rk_json *json, tensor *t) {
 }
 
 /* An element's place in the tensor begins a row, and perhaps a list. */
-static rk_status begin_row(const tensor *t, rk_request_column *column) {
+static rk_status begin_row_of_tensor(const tensor *t, rk_request_column *column) {
     return rk_request_add_row(column, t->n_dims == 2 && t->dims[1] != 1);
 }
 
@@ -122,7 +122,7 @@ static rk_status read_json_values(rk_json *json, const tensor *t, rk_request_col
         rk_json_kind kind;
         rk_span text = {0};
         bool truth = false;
-        RK_TRY(rk_json_peek(json, &kind));
+        RK_TRY(rk_json_peek_kind(json, &kind));
         if (kind == RK_JSON_ARRAY) {
             RK_TRY(rk_json_open_array(json));
             open++;
@@ -130,14 +130,14 @@ static rk_status read_json_values(rk_json *json, const tensor *t, rk_request_col
         }
         if (done == n) return rk_json_error(json, "\"data\" has more values than \"shape\" says");
         if (kind == RK_JSON_TEXT)
-            RK_TRY(rk_json_text(json, &text));
+            RK_TRY(rk_json_read_text(json, &text));
         else if (kind == RK_JSON_NUMBER)
-            RK_TRY(rk_json_number(json, &text));
+            RK_TRY(rk_json_read_number(json, &text));
         else {
-            RK_TRY(rk_json_bool(json, &truth));
+            RK_TRY(rk_json_read_bool(json, &truth));
             text = (rk_span){truth ? "1" : "0", 1};
         }
-        if (done % values_per_row(t) == 0) RK_TRY(begin_row(t, column));
+        if (done % values_per_row(t) == 0) RK_TRY(begin_row_of_tensor(t, column));
         RK_TRY(rk_request_add_value(column, text, false));
         done++;
     }
@@ -196,7 +196,7 @@ static rk_status read_binary_values(const tensor *t, rk_span bytes, rk_request_c
             value.n_bytes = format_element(t->datatype, at, text);
             at += size;
         }
-        if (done % values_per_row(t) == 0) RK_TRY(begin_row(t, column));
+        if (done % values_per_row(t) == 0) RK_TRY(begin_row_of_tensor(t, column));
         RK_TRY(rk_request_add_value(column, value, false));
     }
     RK_FAIL_IF(at != end, RK_BAD_DATA, "input '%s': bytes are left behind its last element", column->name);
@@ -205,7 +205,7 @@ static rk_status read_binary_values(const tensor *t, rk_span bytes, rk_request_c
 
 /* Rows without values have none to begin them. */
 static rk_status add_empty_rows(const tensor *t, rk_request_column *column) {
-    for (int64_t i = 0; values_per_row(t) == 0 && i < t->dims[0]; i++) RK_TRY(begin_row(t, column));
+    for (int64_t i = 0; values_per_row(t) == 0 && i < t->dims[0]; i++) RK_TRY(begin_row_of_tensor(t, column));
     return RK_OK;
 }
 
@@ -225,7 +225,7 @@ static rk_status add_tensor_column(rk_call *call, const rk_call_limits *limits, 
     RK_TRY(add_empty_rows(t, column));
     if (t->n_binary_bytes >= 0) return read_binary_values(t, binary, column);
     RK_AUTO(rk_json_release) rk_json json = {0};
-    rk_json_start(&json, t->data, limits->max_depth);
+    rk_json_begin_document(&json, t->data, limits->max_depth);
     return read_json_values(&json, t, column);
 }
 
@@ -287,11 +287,11 @@ static rk_status read_outputs(rk_call *call, rk_json *json) {
             RK_TRY(rk_json_next_key(json, &key, &more_keys));
             if (!more_keys) break;
             if (rk_span_equal(key, "name"))
-                RK_TRY(rk_json_text(json, &name));
+                RK_TRY(rk_json_read_text(json, &name));
             else if (rk_span_equal(key, "parameters"))
                 RK_TRY(read_parameters(json, NULL, NULL, "binary_data", &as_bytes));
             else
-                RK_TRY(rk_json_skip(json, NULL));
+                RK_TRY(rk_json_skip_value(json, NULL));
         }
         RK_TRY(add_output(call, name, as_bytes));
     }
@@ -309,7 +309,7 @@ rk_status rk_read_request_v2(rk_call *call, const rk_call_limits *limits, rk_jso
     int as_bytes = 0;
     rk_buffer_clear(&call->id);
     rk_buffer_clear(&call->outputs);
-    rk_json_start(json, (rk_span){call->body.data, n_json}, limits->max_depth);
+    rk_json_begin_document(json, (rk_span){call->body.data, n_json}, limits->max_depth);
     RK_TRY(rk_json_open_object(json));
     while (true) {
         RK_TRY(rk_json_next_key(json, &key, &more));
@@ -320,17 +320,17 @@ rk_status rk_read_request_v2(rk_call *call, const rk_call_limits *limits, rk_jso
         } else if (rk_span_equal(key, "outputs")) {
             RK_TRY(read_outputs(call, json));
         } else if (rk_span_equal(key, "id")) {
-            RK_TRY(rk_json_text(json, &id));
+            RK_TRY(rk_json_read_text(json, &id));
             rk_buffer_clear(&call->id);
             rk_json_write_string_repaired(&call->id, id);
             RK_TRY(call->id.status);
         } else if (rk_span_equal(key, "parameters")) {
             RK_TRY(read_parameters(json, NULL, NULL, "binary_data_output", &as_bytes));
         } else {
-            RK_TRY(rk_json_skip(json, NULL));
+            RK_TRY(rk_json_skip_value(json, NULL));
         }
     }
-    RK_TRY(rk_json_end(json));
+    RK_TRY(rk_json_check_end(json));
     call->wants_binary = as_bytes;
     RK_FAIL_IF(call->n_rows < 0, RK_BAD_DATA, "the request has no \"inputs\"");
     RK_FAIL_IF(binary.n_bytes > 0, RK_BAD_DATA, "bytes are left behind the last input");
@@ -351,7 +351,7 @@ static void write_output(rk_call *call, const float *predictions, const output *
     rk_buffer_append_text(out, ", \"data\": [");
     for (int64_t i = 0; i < call->n_rows; i++) {
         if (i) rk_buffer_append_text(out, ", ");
-        rk_write_f32(out, predictions[i * v->n_tasks + o->task]);
+        rk_json_write_f32(out, predictions[i * v->n_tasks + o->task]);
     }
     rk_buffer_append_text(out, "]}");
 }

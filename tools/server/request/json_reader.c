@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-void rk_json_start(rk_json *json, rk_span text, int max_depth) {
+void rk_json_begin_document(rk_json *json, rk_span text, int max_depth) {
     rk_buffer texts = json->texts;
     rk_buffer_clear(&texts);
     *json = (rk_json){.begin = text.data,
@@ -28,7 +28,7 @@ static char skip_spaces(rk_json *json) {
     return json->at < json->end ? *json->at : 0;
 }
 
-rk_status rk_json_peek(rk_json *json, rk_json_kind *kind) {
+rk_status rk_json_peek_kind(rk_json *json, rk_json_kind *kind) {
     char next = skip_spaces(json);
     switch (next) {
         case 'n':
@@ -59,7 +59,7 @@ rk_status rk_json_peek(rk_json *json, rk_json_kind *kind) {
     return RK_OK;
 }
 
-static rk_status open_value(rk_json *json, char mark, const char *what) {
+static rk_status open_array_or_object(rk_json *json, char mark, const char *what) {
     if (skip_spaces(json) != mark) return rk_json_error(json, what);
     if (json->depth == json->max_depth)
         return rk_json_error(json, "arrays and objects stand too deep in one another");
@@ -70,7 +70,7 @@ static rk_status open_value(rk_json *json, char mark, const char *what) {
 }
 
 /* The comma before a value, or the end of what is open. */
-static rk_status next_in_value(rk_json *json, char mark, bool *more) {
+static rk_status read_comma_or_end(rk_json *json, char mark, bool *more) {
     char c = skip_spaces(json);
     *more = c != mark;
     if (!*more) {
@@ -88,27 +88,27 @@ static rk_status next_in_value(rk_json *json, char mark, bool *more) {
 }
 
 rk_status rk_json_open_object(rk_json *json) {
-    return open_value(json, '{', "an object should stand here");
+    return open_array_or_object(json, '{', "an object should stand here");
 }
 
 rk_status rk_json_open_array(rk_json *json) {
-    return open_value(json, '[', "an array should stand here");
+    return open_array_or_object(json, '[', "an array should stand here");
 }
 
 rk_status rk_json_next_item(rk_json *json, bool *more) {
-    return next_in_value(json, ']', more);
+    return read_comma_or_end(json, ']', more);
 }
 
 rk_status rk_json_next_key(rk_json *json, rk_span *key, bool *more) {
-    RK_TRY(next_in_value(json, '}', more));
+    RK_TRY(read_comma_or_end(json, '}', more));
     if (!*more) return RK_OK;
-    RK_TRY(rk_json_text(json, key));
+    RK_TRY(rk_json_read_text(json, key));
     if (skip_spaces(json) != ':') return rk_json_error(json, "a colon should stand after the key");
     json->at++;
     return RK_OK;
 }
 
-static rk_status read_word(rk_json *json, const char *text) {
+static rk_status read_literal(rk_json *json, const char *text) {
     size_t n = strlen(text);
     if ((size_t)(json->end - json->at) < n || memcmp(json->at, text, n) != 0)
         return rk_json_error(json, "a value should stand here");
@@ -128,7 +128,7 @@ static bool skip_character(rk_json *json, char c) {
     return is;
 }
 
-rk_status rk_json_number(rk_json *json, rk_span *text) {
+rk_status rk_json_read_number(rk_json *json, rk_span *text) {
     skip_spaces(json);
     const char *from = json->at;
     skip_character(json, '-');
@@ -145,16 +145,16 @@ rk_status rk_json_number(rk_json *json, rk_span *text) {
     return RK_OK;
 }
 
-rk_status rk_json_i64(rk_json *json, int64_t *value) {
+rk_status rk_json_read_i64(rk_json *json, int64_t *value) {
     rk_span text;
-    RK_TRY(rk_json_number(json, &text));
+    RK_TRY(rk_json_read_number(json, &text));
     return rk_parse_i64(text, value) ? RK_OK
                                      : rk_json_error(json, "a whole number of 64 bits should stand here");
 }
 
-rk_status rk_json_bool(rk_json *json, bool *value) {
+rk_status rk_json_read_bool(rk_json *json, bool *value) {
     *value = skip_spaces(json) == 't';
-    return read_word(json, *value ? "true" : "false");
+    return read_literal(json, *value ? "true" : "false");
 }
 
 /* Four hexadecimal digits. */
@@ -229,7 +229,7 @@ static rk_status reserve_texts(rk_json *json) {
     return RK_OK;
 }
 
-rk_status rk_json_text(rk_json *json, rk_span *text) {
+rk_status rk_json_read_text(rk_json *json, rk_span *text) {
     if (skip_spaces(json) != '"') return rk_json_error(json, "a text in quotes should stand here");
     const char *from = ++json->at;
     RK_TRY(read_plain_characters(json));
@@ -281,14 +281,14 @@ static rk_status decode_base64(rk_json *json, rk_span text, rk_span *out) {
     return RK_OK;
 }
 
-rk_status rk_json_b64(rk_json *json, rk_span *text) {
+rk_status rk_json_read_base64(rk_json *json, rk_span *text) {
     rk_span key, encoded;
     bool more;
     RK_TRY(rk_json_open_object(json));
     RK_TRY(rk_json_next_key(json, &key, &more));
     if (!more || key.n_bytes != 3 || memcmp(key.data, "b64", 3) != 0)
         return rk_json_error(json, "an object as a value must be {\"b64\": ...}");
-    RK_TRY(rk_json_text(json, &encoded));
+    RK_TRY(rk_json_read_text(json, &encoded));
     RK_TRY(rk_json_next_key(json, &key, &more));
     if (more) return rk_json_error(json, "an object as a value must be {\"b64\": ...}");
     return decode_base64(json, encoded, text);
@@ -300,7 +300,7 @@ static rk_status skip_array(rk_json *json) {
     while (true) {
         RK_TRY(rk_json_next_item(json, &more));
         if (!more) break;
-        RK_TRY(rk_json_skip(json, NULL));
+        RK_TRY(rk_json_skip_value(json, NULL));
     }
     return RK_OK;
 }
@@ -312,24 +312,24 @@ static rk_status skip_object(rk_json *json) {
     while (true) {
         RK_TRY(rk_json_next_key(json, &key, &more));
         if (!more) break;
-        RK_TRY(rk_json_skip(json, NULL));
+        RK_TRY(rk_json_skip_value(json, NULL));
     }
     return RK_OK;
 }
 
-static rk_status skip_kind(rk_json *json, rk_json_kind kind) {
+static rk_status skip_value_of_kind(rk_json *json, rk_json_kind kind) {
     rk_span text;
     switch (kind) {
         case RK_JSON_NULL:
-            return read_word(json, "null");
+            return read_literal(json, "null");
         case RK_JSON_FALSE:
-            return read_word(json, "false");
+            return read_literal(json, "false");
         case RK_JSON_TRUE:
-            return read_word(json, "true");
+            return read_literal(json, "true");
         case RK_JSON_NUMBER:
-            return rk_json_number(json, &text);
+            return rk_json_read_number(json, &text);
         case RK_JSON_TEXT:
-            return rk_json_text(json, &text);
+            return rk_json_read_text(json, &text);
         case RK_JSON_ARRAY:
             return skip_array(json);
         default:
@@ -337,16 +337,16 @@ static rk_status skip_kind(rk_json *json, rk_json_kind kind) {
     }
 }
 
-rk_status rk_json_skip(rk_json *json, rk_span *value) {
+rk_status rk_json_skip_value(rk_json *json, rk_span *value) {
     rk_json_kind kind;
-    RK_TRY(rk_json_peek(json, &kind));
+    RK_TRY(rk_json_peek_kind(json, &kind));
     const char *from = json->at;
-    RK_TRY(skip_kind(json, kind));
+    RK_TRY(skip_value_of_kind(json, kind));
     if (value) *value = (rk_span){from, (size_t)(json->at - from)};
     return RK_OK;
 }
 
-rk_status rk_json_end(rk_json *json) {
+rk_status rk_json_check_end(rk_json *json) {
     skip_spaces(json);
     return json->at == json->end ? RK_OK : rk_json_error(json, "something stands behind the value");
 }

@@ -29,13 +29,13 @@ typedef struct rk_json {
 
 /* text outlives the reader. A zeroed reader may be given, or one that was used before: its memory serves
  * again. */
-void rk_json_start(rk_json *json, rk_span text, int max_depth);
+void rk_json_begin_document(rk_json *json, rk_span text, int max_depth);
 void rk_json_release(rk_json *json);
 
 /* Errors of all: RK_BAD_DATA, naming the byte; RK_NO_MEMORY. */
 
 /* What comes next, without reading it. */
-rk_status rk_json_peek(rk_json *json, rk_json_kind *kind);
+rk_status rk_json_peek_kind(rk_json *json, rk_json_kind *kind);
 /* Into an object; then its keys, one by one, each followed by a read of its value; *more false: it has ended.
  */
 rk_status rk_json_open_object(rk_json *json);
@@ -43,18 +43,19 @@ rk_status rk_json_next_key(rk_json *json, rk_span *key, bool *more);
 /* Into an array; then before each of its values. */
 rk_status rk_json_open_array(rk_json *json);
 rk_status rk_json_next_item(rk_json *json, bool *more);
-/* A text without its quotes and escapes, UTF-8, valid until rk_json_release or the next rk_json_start. */
-rk_status rk_json_text(rk_json *json, rk_span *text);
+/* A text without its quotes and escapes, UTF-8, valid until rk_json_release or the next
+ * rk_json_begin_document. */
+rk_status rk_json_read_text(rk_json *json, rk_span *text);
 /* {"b64": ...}: the bytes that the base64 text means, valid as long. */
-rk_status rk_json_b64(rk_json *json, rk_span *bytes);
+rk_status rk_json_read_base64(rk_json *json, rk_span *bytes);
 /* A number as it stands. */
-rk_status rk_json_number(rk_json *json, rk_span *text);
-rk_status rk_json_i64(rk_json *json, int64_t *value);
-rk_status rk_json_bool(rk_json *json, bool *value);
+rk_status rk_json_read_number(rk_json *json, rk_span *text);
+rk_status rk_json_read_i64(rk_json *json, int64_t *value);
+rk_status rk_json_read_bool(rk_json *json, bool *value);
 /* Any value, which is checked all the same. value: where it stands, to be read later; may be NULL. */
-rk_status rk_json_skip(rk_json *json, rk_span *value);
+rk_status rk_json_skip_value(rk_json *json, rk_span *value);
 /* Nothing but spaces may be left. */
-rk_status rk_json_end(rk_json *json);
+rk_status rk_json_check_end(rk_json *json);
 
 rk_status rk_json_error(const rk_json *json, const char *what);
 

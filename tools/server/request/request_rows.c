@@ -75,14 +75,14 @@ rk_request_column *rk_request_rows_find(rk_planner_request_table_rows *rows, rk_
     return NULL;
 }
 
-rk_span rk_request_value(const rk_request_column *c, int32_t v) {
+rk_span rk_request_get_value(const rk_request_column *c, int32_t v) {
     if (!c->text.data) return (rk_span){"", 0};
     return (rk_span){c->text.data + c->ends[v], (size_t)(c->ends[v + 1] - c->ends[v])};
 }
 
-rk_span rk_request_first_value(const rk_request_column *c, size_t row) {
+rk_span rk_request_get_first_value(const rk_request_column *c, size_t row) {
     int32_t v = c->first[row];
-    return v == c->first[row + 1] || c->nulls[v] ? (rk_span){"", 0} : rk_request_value(c, v);
+    return v == c->first[row + 1] || c->nulls[v] ? (rk_span){"", 0} : rk_request_get_value(c, v);
 }
 
 rk_status rk_request_add_row(rk_request_column *c, bool list) {
@@ -119,7 +119,7 @@ rk_status rk_request_fill_missing(rk_request_column *c, size_t n_rows) {
     return RK_OK;
 }
 
-rk_status rk_request_repeat(rk_request_column *c, size_t row, size_t n_rows) {
+rk_status rk_request_repeat_row(rk_request_column *c, size_t row, size_t n_rows) {
     while (c->n_rows < n_rows) {
         RK_TRY(rk_request_add_row(c, c->lists[row]));
         for (int32_t v = c->first[row]; v < c->first[row + 1]; v++) {
@@ -175,12 +175,12 @@ static rk_status make_validity_bits(rk_request_column *c, int which, size_t n, c
     return RK_OK;
 }
 
-static struct ArrowSchema make_schema(const char *format, const char *name) {
+static struct ArrowSchema make_arrow_schema(const char *format, const char *name) {
     return (struct ArrowSchema){
         .format = format, .name = name, .flags = ARROW_FLAG_NULLABLE, .release = ignore_schema_release};
 }
 
-static rk_status make_column(rk_request_column *c, size_t n_rows, column_structs *s) {
+static rk_status make_arrow_column(rk_request_column *c, size_t n_rows, column_structs *s) {
     const uint8_t *bits;
     int64_t n_null;
     bool list = c->n_lists > 0;
@@ -193,7 +193,7 @@ static rk_status make_column(rk_request_column *c, size_t n_rows, column_structs
                                    .n_buffers = 3,
                                    .buffers = s->text_buffers,
                                    .release = ignore_array_release};
-    s->item_schema = make_schema("u", list ? "item" : c->name);
+    s->item_schema = make_arrow_schema("u", list ? "item" : c->name);
     if (!list) {
         s->schema = s->item_schema;
         s->array = s->items;
@@ -204,7 +204,7 @@ static rk_status make_column(rk_request_column *c, size_t n_rows, column_structs
     s->buffers[1] = c->first;
     s->items_pointer = &s->items;
     s->item_schema_pointer = &s->item_schema;
-    s->schema = make_schema("+l", c->name);
+    s->schema = make_arrow_schema("+l", c->name);
     s->schema.n_children = 1;
     s->schema.children = &s->item_schema_pointer;
     s->array = (struct ArrowArray){.length = (int64_t)n_rows,
@@ -223,13 +223,13 @@ static bool has_values(const rk_request_column *c) {
     return any || c->n_lists > 0;
 }
 
-static void add_column(table_structs *t, column_structs *column) {
+static void add_column_to_table(table_structs *t, column_structs *column) {
     int64_t n = t->schema.n_children++;
     t->schemas[n] = &column->schema;
     t->arrays[n] = &column->array;
 }
 
-static rk_request_table finish_table(table_structs *t, size_t n_rows) {
+static rk_request_table finish_arrow_table(table_structs *t, size_t n_rows) {
     int64_t n = t->schema.n_children;
     t->schema = (struct ArrowSchema){.format = "+s",
                                      .name = "",
@@ -245,17 +245,17 @@ static rk_request_table finish_table(table_structs *t, size_t n_rows) {
     return (rk_request_table){&t->schema, &t->array};
 }
 
-rk_status rk_request_rows_table(rk_planner_request_table_rows *rows, size_t n_rows, rk_request_table *out,
-                                rk_request_table *context) {
+rk_status rk_request_rows_to_arrow(rk_planner_request_table_rows *rows, size_t n_rows, rk_request_table *out,
+                                   rk_request_table *context) {
     rk_request_structs *t = rows->structs;
     t->rows.schema.n_children = t->context.schema.n_children = 0;
     for (size_t c = 0; c < rows->n_columns; c++) {
         rk_request_column *column = &rows->columns[c];
         if (!column->required && !has_values(column)) continue;
-        RK_TRY(make_column(column, column->is_context ? 1 : n_rows, &t->columns[c]));
-        add_column(column->is_context ? &t->context : &t->rows, &t->columns[c]);
+        RK_TRY(make_arrow_column(column, column->is_context ? 1 : n_rows, &t->columns[c]));
+        add_column_to_table(column->is_context ? &t->context : &t->rows, &t->columns[c]);
     }
-    *out = finish_table(&t->rows, n_rows);
-    *context = t->context.schema.n_children ? finish_table(&t->context, 1) : (rk_request_table){0};
+    *out = finish_arrow_table(&t->rows, n_rows);
+    *context = t->context.schema.n_children ? finish_arrow_table(&t->context, 1) : (rk_request_table){0};
     return RK_OK;
 }

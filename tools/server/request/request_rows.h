@@ -35,7 +35,7 @@ typedef struct rk_planner_request_table_rows {
     size_t n_columns;
     size_t expected;                    /* where the next column is looked for first */
     bool takes_context;                 /* set by who reads a request alone: a context is kept as one row */
-    struct rk_request_structs *structs; /* of rk_request_rows_table */
+    struct rk_request_structs *structs; /* of rk_request_rows_to_arrow */
 } rk_planner_request_table_rows;
 
 /* Columns are the children of `schema` (rk_session_schema), which outlives the rows; the first n_required
@@ -48,9 +48,9 @@ void rk_request_rows_release(rk_planner_request_table_rows *rows);
 rk_request_column *rk_request_rows_find(rk_planner_request_table_rows *rows, rk_span name);
 
 /* A value by its number, valid until one is added. */
-rk_span rk_request_value(const rk_request_column *column, int32_t value);
+rk_span rk_request_get_value(const rk_request_column *column, int32_t value);
 /* The first value of a row; none: "". Valid as long. */
-rk_span rk_request_first_value(const rk_request_column *column, size_t row);
+rk_span rk_request_get_first_value(const rk_request_column *column, size_t row);
 
 /* A row of one value, or of a list of any number of them, which are then added. */
 rk_status rk_request_add_row(rk_request_column *column, bool list);
@@ -58,7 +58,7 @@ rk_status rk_request_add_row(rk_request_column *column, bool list);
 rk_status rk_request_add_value(rk_request_column *column, rk_span text, bool null);
 /* The last n_rows - column->n_rows rows: without a value; or with those of row `row`. */
 rk_status rk_request_fill_missing(rk_request_column *column, size_t n_rows);
-rk_status rk_request_repeat(rk_request_column *column, size_t row, size_t n_rows);
+rk_status rk_request_repeat_row(rk_request_column *column, size_t row, size_t n_rows);
 
 /* A request begins. */
 void rk_request_rows_begin(rk_planner_request_table_rows *rows);
@@ -75,7 +75,7 @@ typedef struct rk_request_table {
     const struct ArrowArray *array;
 } rk_request_table;
 /* The first n_rows rows; the context's columns are in *context, of one row, or its schema is NULL. */
-rk_status rk_request_rows_table(rk_planner_request_table_rows *rows, size_t n_rows, rk_request_table *out,
-                                rk_request_table *context);
+rk_status rk_request_rows_to_arrow(rk_planner_request_table_rows *rows, size_t n_rows, rk_request_table *out,
+                                   rk_request_table *context);
 
 #endif

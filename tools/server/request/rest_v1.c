@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "format/json_writer.h"
-#include "server/request/request_call.h"
+#include "server/request/inference_call.h"
 
 /* An object of columns, as row `row`. Names that the model does not have are passed over, and with `absent`
  * those that the row has. */
@@ -18,9 +18,9 @@ static rk_status read_row(rk_json *json, rk_planner_request_table_rows *rows, si
         if (!more) break;
         rk_request_column *column = rk_request_rows_find(rows, key);
         if (column && !(absent && column->n_rows > row))
-            RK_TRY(rk_read_value(json, column, row));
+            RK_TRY(rk_request_read_value(json, column, row));
         else
-            RK_TRY(rk_json_skip(json, NULL));
+            RK_TRY(rk_json_skip_value(json, NULL));
     }
     return RK_OK;
 }
@@ -39,9 +39,9 @@ static rk_request_column *find_only_column(rk_planner_request_table_rows *rows) 
 static rk_status read_instance(rk_json *json, rk_planner_request_table_rows *rows, size_t row) {
     rk_json_kind kind;
     rk_request_column *only = NULL;
-    RK_TRY(rk_json_peek(json, &kind));
+    RK_TRY(rk_json_peek_kind(json, &kind));
     if (kind != RK_JSON_OBJECT) only = find_only_column(rows);
-    return only ? rk_read_value(json, only, row) : read_row(json, rows, row, false);
+    return only ? rk_request_read_value(json, only, row) : read_row(json, rows, row, false);
 }
 
 static rk_status check_row_count(int64_t n, const rk_call_limits *limits) {
@@ -63,7 +63,7 @@ rk_status rk_read_request_rows(rk_call *call, const rk_call_limits *limits, rk_j
         size_t row = n_before + (size_t)call->n_rows++;
         RK_TRY(read_instance(json, rows, row));
         if (!context.data) continue;
-        rk_json_start(&shared, context, limits->max_depth);
+        rk_json_begin_document(&shared, context, limits->max_depth);
         RK_TRY(read_row(&shared, rows, row, true));
     }
     return RK_OK;
@@ -79,7 +79,7 @@ static rk_status read_column(const rk_call_limits *limits, rk_json *json, rk_req
         RK_TRY(rk_json_next_item(json, &more));
         if (!more) return RK_OK;
         RK_TRY(check_row_count(*n, limits));
-        RK_TRY(rk_read_value(json, column, n_before + (size_t)(*n)++));
+        RK_TRY(rk_request_read_value(json, column, n_before + (size_t)(*n)++));
     }
 }
 
@@ -89,7 +89,7 @@ static rk_status read_columns(rk_call *call, const rk_call_limits *limits, rk_js
     rk_span key;
     rk_json_kind kind;
     bool more;
-    RK_TRY(rk_json_peek(json, &kind));
+    RK_TRY(rk_json_peek_kind(json, &kind));
     rk_request_column *only = kind == RK_JSON_ARRAY ? find_only_column(rows) : NULL;
     if (only) return read_column(limits, json, only, n_before, &call->n_rows);
     call->n_rows = -1;
@@ -100,7 +100,7 @@ static rk_status read_columns(rk_call *call, const rk_call_limits *limits, rk_js
         rk_request_column *column = rk_request_rows_find(rows, key);
         int64_t n = 0;
         if (!column) {
-            RK_TRY(rk_json_skip(json, NULL));
+            RK_TRY(rk_json_skip_value(json, NULL));
             continue;
         }
         RK_TRY(read_column(limits, json, column, n_before, &n));
@@ -127,7 +127,7 @@ rk_status rk_copy_context_to_rows(rk_call *call, const rk_call_limits *limits, r
     RK_FAIL_IF(context.n_bytes > 0 && call->n_rows > MAX_CONTEXT_BYTES / (int64_t)context.n_bytes,
                RK_INVALID_ARGUMENT, "\"context\" has %lld bytes, too many for %lld rows",
                (long long)context.n_bytes, (long long)call->n_rows);
-    rk_json_start(&json, context, limits->max_depth);
+    rk_json_begin_document(&json, context, limits->max_depth);
     RK_TRY(rk_json_open_object(&json));
     while (true) {
         RK_TRY(rk_json_next_key(&json, &key, &more));
@@ -135,16 +135,16 @@ rk_status rk_copy_context_to_rows(rk_call *call, const rk_call_limits *limits, r
         rk_request_column *column = rk_request_rows_find(rows, key);
         if (column && column->given && call->form == RK_FORM_ROWS) {
             rk_request_rows_truncate(rows, n_before);
-            rk_json_start(&json, given, limits->max_depth);
+            rk_json_begin_document(&json, given, limits->max_depth);
             return rk_read_request_rows(call, limits, &json, context, rows, n_before);
         }
         if (column && !column->given && call->n_rows > 0) {
-            RK_TRY(rk_read_value(&json, column, n_before));
+            RK_TRY(rk_request_read_value(&json, column, n_before));
             column->is_context = rows->takes_context;
             if (!rows->takes_context)
-                RK_TRY(rk_request_repeat(column, n_before, n_before + (size_t)call->n_rows));
+                RK_TRY(rk_request_repeat_row(column, n_before, n_before + (size_t)call->n_rows));
         } else {
-            RK_TRY(rk_json_skip(&json, NULL));
+            RK_TRY(rk_json_skip_value(&json, NULL));
         }
     }
     return RK_OK;
@@ -175,7 +175,7 @@ rk_status rk_read_request_v1(rk_call *call, const rk_call_limits *limits, rk_jso
     rk_span key, context = {0}, given = {0}, text;
     call->task = 0;
     call->has_one_task = false;
-    rk_json_start(json, call->body, limits->max_depth);
+    rk_json_begin_document(json, call->body, limits->max_depth);
     RK_TRY(rk_json_open_object(json));
     while (true) {
         RK_TRY(rk_json_next_key(json, &key, &more));
@@ -191,15 +191,15 @@ rk_status rk_read_request_v1(rk_call *call, const rk_call_limits *limits, rk_jso
             given.n_bytes = (size_t)(json->at - given.data);
         } else if (rk_span_equal(key, "context")) {
             if (context.data) return rk_json_error(json, "\"context\" is given twice");
-            RK_TRY(rk_json_skip(json, &context));
+            RK_TRY(rk_json_skip_value(json, &context));
         } else if (rk_span_equal(key, "signature_name")) {
-            RK_TRY(rk_json_text(json, &text));
+            RK_TRY(rk_json_read_text(json, &text));
             RK_TRY(choose_task(call, text));
         } else {
             return rk_json_error(json, "the request has a key that is not known");
         }
     }
-    RK_TRY(rk_json_end(json));
+    RK_TRY(rk_json_check_end(json));
     RK_FAIL_IF(!found, RK_BAD_DATA, "the request has no \"%s\"%s", of_rows,
                predict ? " and no \"inputs\"" : "");
     RK_TRY(check_task(call));
@@ -207,43 +207,45 @@ rk_status rk_read_request_v1(rk_call *call, const rk_call_limits *limits, rk_jso
 }
 
 /* A number a row of one task, in brackets. */
-static void write_column(rk_buffer *out, const float *predictions, int64_t n, int32_t n_tasks) {
+static void write_predictions_of_task(rk_buffer *out, const float *predictions, int64_t n, int32_t n_tasks) {
     rk_buffer_append_text(out, "[");
     for (int64_t i = 0; i < n; i++) {
         if (i) rk_buffer_append_text(out, ", ");
-        rk_write_f32(out, predictions[i * n_tasks]);
+        rk_json_write_f32(out, predictions[i * n_tasks]);
     }
     rk_buffer_append_text(out, "]");
 }
 
-static void write_key(rk_buffer *out, const rk_call *call, int32_t task) {
+static void write_task_name_as_key(rk_buffer *out, const rk_call *call, int32_t task) {
     const char *name = call->version->tasks[task].name;
     if (task) rk_buffer_append_text(out, ", ");
     rk_json_write_string_repaired(out, (rk_span){name, strlen(name)});
     rk_buffer_append_text(out, ": ");
 }
 
-static void write_objects(const rk_call *call, rk_buffer *out, const float *predictions, int32_t n_tasks) {
+static void write_rows_as_objects(const rk_call *call, rk_buffer *out, const float *predictions,
+                                  int32_t n_tasks) {
     rk_buffer_append_text(out, "[");
     for (int64_t i = 0; i < call->n_rows; i++) {
         rk_buffer_append_text(out, i ? ", {" : "{");
         for (int32_t t = 0; t < n_tasks; t++) {
-            write_key(out, call, t);
-            rk_write_f32(out, predictions[i * n_tasks + t]);
+            write_task_name_as_key(out, call, t);
+            rk_json_write_f32(out, predictions[i * n_tasks + t]);
         }
         rk_buffer_append_text(out, "}");
     }
     rk_buffer_append_text(out, "]");
 }
 
-static void write_classes(const rk_call *call, rk_buffer *out, const float *predictions, int32_t n_tasks) {
+static void write_class_scores(const rk_call *call, rk_buffer *out, const float *predictions,
+                               int32_t n_tasks) {
     rk_buffer_append_text(out, "[");
     for (int64_t i = 0; i < call->n_rows; i++) {
         float p = predictions[i * n_tasks + call->task];
         rk_buffer_append_text(out, i ? ", [[\"0\", " : "[[\"0\", ");
-        rk_write_f32(out, 1 - p);
+        rk_json_write_f32(out, 1 - p);
         rk_buffer_append_text(out, "], [\"1\", ");
-        rk_write_f32(out, p);
+        rk_json_write_f32(out, p);
         rk_buffer_append_text(out, "]]");
     }
     rk_buffer_append_text(out, "]");
@@ -255,16 +257,16 @@ void rk_write_reply_v1(rk_call *call, const float *predictions) {
     bool predict = call->kind == RK_CALL_PREDICT, rows = call->form == RK_FORM_ROWS;
     rk_buffer_append_text(out, !predict ? "{\"result\": " : rows ? "{\"predictions\": " : "{\"outputs\": ");
     if (call->kind == RK_CALL_CLASSIFY) {
-        write_classes(call, out, predictions, n_tasks);
+        write_class_scores(call, out, predictions, n_tasks);
     } else if (!predict || n_tasks == 1 || call->has_one_task) {
-        write_column(out, predictions + call->task, call->n_rows, n_tasks);
+        write_predictions_of_task(out, predictions + call->task, call->n_rows, n_tasks);
     } else if (rows) {
-        write_objects(call, out, predictions, n_tasks);
+        write_rows_as_objects(call, out, predictions, n_tasks);
     } else {
         rk_buffer_append_text(out, "{");
         for (int32_t t = 0; t < n_tasks; t++) {
-            write_key(out, call, t);
-            write_column(out, predictions + t, call->n_rows, n_tasks);
+            write_task_name_as_key(out, call, t);
+            write_predictions_of_task(out, predictions + t, call->n_rows, n_tasks);
         }
         rk_buffer_append_text(out, "}");
     }

@@ -9,27 +9,27 @@
 /* Items that are listed for users who are searched together. */
 enum { MOST_EXCLUDED = 1 << 20, MOST_ITEMS = 100 };
 
-static rk_status read_list(rk_json *json, rk_span *list) {
+static rk_status read_list_of_items_once(rk_json *json, rk_span *list) {
     rk_json_kind kind;
     if (list->data) return rk_json_error(json, "a list of items is given twice");
-    RK_TRY(rk_json_peek(json, &kind));
+    RK_TRY(rk_json_peek_kind(json, &kind));
     if (kind != RK_JSON_ARRAY) return rk_json_error(json, "items are a list");
-    return rk_json_skip(json, list);
+    return rk_json_skip_value(json, list);
 }
 
 static rk_status read_k(rk_json *json, int64_t *k) {
-    RK_TRY(rk_json_i64(json, k));
+    RK_TRY(rk_json_read_i64(json, k));
     return *k < 1 ? rk_json_error(json, "\"k\" must be 1 or more") : RK_OK;
 }
 
-rk_status rk_read_retrieve(rk_call *call, const rk_call_limits *limits, rk_json *json,
-                           rk_planner_request_table_rows *rows, size_t n_before) {
+rk_status rk_read_retrieve_request(rk_call *call, const rk_call_limits *limits, rk_json *json,
+                                   rk_planner_request_table_rows *rows, size_t n_before) {
     rk_span key, context = {0}, given = {0};
     bool more;
     call->k = MOST_ITEMS;
     call->exclude = call->filter = (rk_span){0};
     call->with_known = false;
-    rk_json_start(json, call->body, limits->max_depth);
+    rk_json_begin_document(json, call->body, limits->max_depth);
     RK_TRY(rk_json_open_object(json));
     while (true) {
         RK_TRY(rk_json_next_key(json, &key, &more));
@@ -41,18 +41,19 @@ rk_status rk_read_retrieve(rk_call *call, const rk_call_limits *limits, rk_json 
             given.n_bytes = (size_t)(json->at - given.data);
         } else if (rk_span_equal(key, "context")) {
             if (context.data) return rk_json_error(json, "\"context\" is given twice");
-            RK_TRY(rk_json_skip(json, &context));
+            RK_TRY(rk_json_skip_value(json, &context));
         } else if (rk_span_equal(key, "k")) {
             RK_TRY(read_k(json, &call->k));
         } else if (rk_span_equal(key, "exclude") || rk_span_equal(key, "filter")) {
-            RK_TRY(read_list(json, rk_span_equal(key, "filter") ? &call->filter : &call->exclude));
+            RK_TRY(
+                read_list_of_items_once(json, rk_span_equal(key, "filter") ? &call->filter : &call->exclude));
         } else if (rk_span_equal(key, "with_known")) {
-            RK_TRY(rk_json_bool(json, &call->with_known));
+            RK_TRY(rk_json_read_bool(json, &call->with_known));
         } else {
             return rk_json_error(json, "the request has a key that is not known");
         }
     }
-    RK_TRY(rk_json_end(json));
+    RK_TRY(rk_json_check_end(json));
     RK_FAIL_IF(!given.data && !context.data, RK_BAD_DATA,
                "the request has no \"context\" and no \"instances\"");
     call->form = given.data ? RK_FORM_ROWS : RK_FORM_COLUMNS;
@@ -83,15 +84,15 @@ static rk_status read_item_list(const rk_call *call, const rk_call_limits *limit
     out->n = 0;
     RK_TRY(rk_reserve(&out->items, &out->capacity, 1, sizeof *out->items));
     if (!names.data) return RK_OK;
-    rk_json_start(&json, names, limits->max_depth);
+    rk_json_begin_document(&json, names, limits->max_depth);
     RK_TRY(rk_json_open_array(&json));
     while (true) {
         RK_TRY(rk_json_next_item(&json, &more));
         if (!more) break;
         rk_json_kind kind;
         rk_span name = {0};
-        RK_TRY(rk_json_peek(&json, &kind));
-        rk_status status = rk_read_scalar(&json, kind, &name, &null);
+        RK_TRY(rk_json_peek_kind(&json, &kind));
+        rk_status status = rk_request_read_scalar(&json, kind, &name, &null);
         if (status != RK_OK) return rk_error_context(status, "%s", what);
         if (null) continue;
         int64_t item = rk_item_catalog_find(call->version->catalog, name.data, name.n_bytes);
@@ -104,8 +105,8 @@ static rk_status read_item_list(const rk_call *call, const rk_call_limits *limit
 }
 
 /* Both ascending, as one behind the n that are there; returns how many there are then. */
-static int64_t merge_items(int64_t *to, int64_t n, const int64_t *a, int64_t n_a, const int64_t *b,
-                           int64_t n_b) {
+static int64_t merge_sorted_items(int64_t *to, int64_t n, const int64_t *a, int64_t n_a, const int64_t *b,
+                                  int64_t n_b) {
     for (int64_t i = 0, j = 0; i < n_a || j < n_b; n++) {
         int64_t next = j == n_b || (i < n_a && a[i] <= b[j]) ? a[i] : b[j];
         i += i < n_a && a[i] == next;
@@ -117,13 +118,13 @@ static int64_t merge_items(int64_t *to, int64_t n, const int64_t *a, int64_t n_a
 
 /* Users from `first` on who are searched together, with their bags; those whom the model knows nothing of are
  * left out as `reckon recommend` leaves them out, and end the run. */
-static rk_status gather_users(const rk_call *call, const rk_request_column *users, int64_t first,
-                              rk_retrieval *m, int64_t *n) {
+static rk_status gather_users_searched_together(const rk_call *call, const rk_request_column *users,
+                                                int64_t first, rk_retrieval *m, int64_t *n) {
     const int64_t *known;
     int64_t n_known, n_all = 0;
     *n = 0;
     for (int64_t row = first; row < call->n_rows && (*n == 0 || n_all < MOST_EXCLUDED); row++, ++*n) {
-        rk_span name = rk_request_first_value(users, (size_t)row);
+        rk_span name = rk_request_get_first_value(users, (size_t)row);
         if (!rk_item_catalog_knows_user(call->version->catalog, name.data, name.n_bytes, &known, &n_known))
             return RK_OK;
         if (call->with_known) n_known = 0;
@@ -131,7 +132,7 @@ static rk_status gather_users(const rk_call *call, const rk_request_column *user
         RK_TRY(rk_reserve(&m->begins, &m->begins_capacity, (size_t)*n + 2, sizeof *m->begins));
         RK_TRY(rk_reserve(&m->excluded, &m->excluded_capacity, most + 1, sizeof *m->excluded));
         m->begins[*n] = n_all;
-        n_all = merge_items(m->excluded, n_all, known, n_known, m->exclude.items, m->exclude.n);
+        n_all = merge_sorted_items(m->excluded, n_all, known, n_known, m->exclude.items, m->exclude.n);
         m->begins[*n + 1] = n_all;
     }
     return RK_OK;
@@ -162,9 +163,9 @@ static rk_status search_all_users(const rk_call *call, rk_planner_request_table_
     rk_request_table table, context;
     const char *column = rk_item_catalog_user_column(call->version->catalog);
     const rk_request_column *users = rk_request_rows_find(rows, (rk_span){column, strlen(column)});
-    RK_TRY(rk_request_rows_table(rows, (size_t)call->n_rows, &table, &context));
+    RK_TRY(rk_request_rows_to_arrow(rows, (size_t)call->n_rows, &table, &context));
     for (int64_t first = 0, n; first < call->n_rows; first += n) {
-        RK_TRY(gather_users(call, users, first, m, &n));
+        RK_TRY(gather_users_searched_together(call, users, first, m, &n));
         if (n > 0) {
             RK_TRY(search_users(call, table.schema, table.array, first, n, session, m));
         } else {
@@ -190,8 +191,8 @@ rk_status rk_run_retrieval(rk_call *call, const rk_call_limits *limits, rk_plann
     return search_all_users(call, rows, session, m);
 }
 
-static void write_user(const rk_item_catalog *catalog, rk_buffer *out, const int64_t *items,
-                       const float *scores, int64_t k) {
+static void write_items_of_user(const rk_item_catalog *catalog, rk_buffer *out, const int64_t *items,
+                                const float *scores, int64_t k) {
     char room[24];
     size_t n_bytes;
     int64_t n = 0;
@@ -204,18 +205,18 @@ static void write_user(const rk_item_catalog *catalog, rk_buffer *out, const int
     rk_buffer_append_text(out, "], \"scores\": [");
     for (int64_t i = 0; i < n; i++) {
         if (i) rk_buffer_append_text(out, ", ");
-        rk_write_f32(out, scores[i]);
+        rk_json_write_f32(out, scores[i]);
     }
     rk_buffer_append_text(out, "]}");
 }
 
-void rk_write_retrieved(rk_call *call, const rk_retrieval *m) {
+void rk_write_retrieve_reply(rk_call *call, const rk_retrieval *m) {
     rk_buffer *out = &call->reply;
     call->code = 200;
     rk_buffer_append_text(out, "{\"result\": [");
     for (int64_t row = 0; row < call->n_rows; row++) {
         if (row) rk_buffer_append_text(out, ", ");
-        write_user(call->version->catalog, out, m->items + row * m->k, m->scores + row * m->k, m->k);
+        write_items_of_user(call->version->catalog, out, m->items + row * m->k, m->scores + row * m->k, m->k);
     }
     rk_buffer_append_text(out, "]}\n");
     rk_call_check_reply(call);

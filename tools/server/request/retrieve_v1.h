@@ -2,7 +2,7 @@
 #ifndef RK_SERVER_RETRIEVE_V1_H
 #define RK_SERVER_RETRIEVE_V1_H
 
-#include "server/request/request_call.h"
+#include "server/request/inference_call.h"
 
 /* Items of a catalog, ascending. */
 typedef struct rk_item_list {
@@ -26,7 +26,7 @@ typedef struct rk_retrieval {
 rk_status rk_run_retrieval(rk_call *call, const rk_call_limits *limits, rk_planner_request_table_rows *rows,
                            rk_session *session, rk_retrieval *memory);
 /* {"result": [{"items": [...], "scores": [...]}]} */
-void rk_write_retrieved(rk_call *call, const rk_retrieval *found);
+void rk_write_retrieve_reply(rk_call *call, const rk_retrieval *found);
 void rk_retrieval_release(rk_retrieval *memory);
 
 #endif

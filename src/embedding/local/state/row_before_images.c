@@ -52,7 +52,7 @@ static int64_t local_row_of_record(const rk_table *table, bool is_shared, int64_
 
 /* Of a row on a disk, without its values. */
 static void write_record(const rk_table *table, int64_t row, char *record) {
-    int64_t id = table->dynamic ? table->dynamic->info[row].key : rk_rows_id(&table->rows, row);
+    int64_t id = table->dynamic ? table->dynamic->info[row].key : rk_id_of_row(&table->rows, row);
     const char *values = address_of_row(table, row);
     memcpy(record, &id, sizeof id);
     if (values) memcpy(record + sizeof id, values, row_bytes(table));

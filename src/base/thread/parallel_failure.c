@@ -1,0 +1,16 @@
+#include "base/thread/parallel_failure.h"
+
+void rk_parallel_failure_record(rk_parallel_failure *f, int64_t place, rk_status status) {
+    if (status == RK_OK) return;
+    pthread_mutex_lock(&f->mutex);
+    if (f->status == RK_OK || place < f->place) {
+        f->status = status;
+        f->place = place;
+        rk_error_copy(f->message, sizeof f->message);
+    }
+    pthread_mutex_unlock(&f->mutex);
+}
+
+rk_status rk_parallel_failure_status(const rk_parallel_failure *f) {
+    return f->status == RK_OK ? RK_OK : rk_error(f->status, "%s", f->message);
+}

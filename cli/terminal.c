@@ -38,7 +38,8 @@ void print_text(FILE *out, const char *text) {
 }
 
 /* before, the text, after: at once. */
-static void print_between(const char *before, const char *format, va_list list, const char *after) {
+static void print_with_prefix_and_suffix(const char *before, const char *format, va_list list,
+                                         const char *after) {
     char text[8192];
     size_t n = (size_t)snprintf(text, sizeof text, "%s", before), room = sizeof text - strlen(after);
     vsnprintf(text + n, room - n, format, list);
@@ -47,7 +48,7 @@ static void print_between(const char *before, const char *format, va_list list, 
 }
 
 void print_format(const char *format, va_list list) {
-    print_between("", format, list, "");
+    print_with_prefix_and_suffix("", format, list, "");
 }
 
 static void print_to_stderr(const char *format, ...) RK_PRINTF(1, 2);
@@ -85,7 +86,7 @@ int report_last_error(void) {
 int report_error(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    print_between("reckon: error: ", format, list, "\n");
+    print_with_prefix_and_suffix("reckon: error: ", format, list, "\n");
     va_end(list);
     return EXIT_FAILED;
 }
@@ -96,9 +97,10 @@ void report_usage_error(const command *cmd, const char *format, ...) {
     if (cmd) {
         char hint[256];
         snprintf(hint, sizeof hint, "\nhint: 'reckon %s --help' shows the usage\n", cmd->name);
-        print_between("reckon: ", format, list, hint);
+        print_with_prefix_and_suffix("reckon: ", format, list, hint);
     } else {
-        print_between("reckon: ", format, list, "\nhint: 'reckon --help' lists the commands\n");
+        print_with_prefix_and_suffix("reckon: ", format, list,
+                                     "\nhint: 'reckon --help' lists the commands\n");
     }
     va_end(list);
 }
@@ -106,6 +108,6 @@ void report_usage_error(const command *cmd, const char *format, ...) {
 void print_note(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    print_between("", format, list, "\n");
+    print_with_prefix_and_suffix("", format, list, "\n");
     va_end(list);
 }

@@ -32,7 +32,7 @@ struct rk_all_reduce {
     rk_all_reduce *next;       /* among those under way, or idle */
 };
 
-static void part_of_rank(const rk_all_reduce *sum, int32_t rank, size_t *first, size_t *n) {
+static void find_part_of_rank(const rk_all_reduce *sum, int32_t rank, size_t *first, size_t *n) {
     size_t size = (size_t)sum->comm->size, r = (size_t)rank, more = sum->n % size;
     *first = sum->few ? 0 : sum->n / size * r + (more < r ? more : r);
     *n = sum->few ? sum->n : sum->n / size + (r < more);
@@ -67,7 +67,7 @@ size_t rk_sum_wire_bytes(rk_sum_wire wire, size_t n) {
 /* Rank r's part as it travels. */
 static rk_message message_of_part(const rk_all_reduce *sum, int32_t r) {
     size_t first, n;
-    part_of_rank(sum, r, &first, &n);
+    find_part_of_rank(sum, r, &first, &n);
     bool is_rounded = sum->rounding.wire != RK_SUM_F32;
     void *data = is_rounded ? (void *)(sum->packed + (size_t)r * sum->packed_stride) : sum->values + first;
     return (rk_message){data, rk_sum_wire_bytes(sum->rounding.wire, n)};
@@ -86,7 +86,7 @@ static void pack(rk_all_reduce *sum, int32_t r, size_t at, size_t n, const float
     const rk_sum_rounding *rounding = &sum->rounding;
     void *part = message_of_part(sum, r).data;
     size_t first, total;
-    part_of_rank(sum, r, &first, &total);
+    find_part_of_rank(sum, r, &first, &total);
     if (rounding->wire == RK_SUM_BF16)
         pack_bf16((uint16_t *)part + at, from, n);
     else
@@ -107,7 +107,7 @@ static rk_status check_received_sizes(const rk_all_reduce *sum) {
     for (int32_t r = 0; r < sum->comm->size; r++) {
         if (r == sum->comm->rank) continue;
         size_t first, n;
-        part_of_rank(sum, sum->returning ? r : sum->comm->rank, &first, &n);
+        find_part_of_rank(sum, sum->returning ? r : sum->comm->rank, &first, &n);
         size_t expected = rk_sum_wire_bytes(sum->rounding.wire, n);
         RK_FAIL_IF(received[r].n_bytes != expected, RK_INVALID_ARGUMENT,
                    "all_reduce of %zu values: rank %d sent %zu bytes, this rank expects %zu; the ranks do "
@@ -144,7 +144,7 @@ static void unpack_to_block(const rk_all_reduce *sum, int32_t r, size_t at, size
     int32_t own = sum->comm->rank;
     rk_sum_wire wire = sum->rounding.wire;
     size_t first, total;
-    part_of_rank(sum, own, &first, &total);
+    find_part_of_rank(sum, own, &first, &total);
     if (r != own)
         unpack(wire, rk_all_to_all_received_messages(sum->all_to_all)[r].data, total, at, n, to);
     else if (wire == RK_SUM_BF16)
@@ -170,7 +170,7 @@ static void add_rounded_parts(rk_all_reduce *sum, size_t first, size_t n) {
 
 static rk_status add_parts_of_ranks(rk_all_reduce *sum) {
     size_t first, n;
-    part_of_rank(sum, sum->comm->rank, &first, &n);
+    find_part_of_rank(sum, sum->comm->rank, &first, &n);
     if (sum->rounding.wire == RK_SUM_F32)
         add_parts_f32(sum, first, n);
     else
@@ -188,7 +188,7 @@ static void copy_received_sums(rk_all_reduce *sum) {
     for (int32_t r = 0; r < sum->comm->size; r++) {
         const rk_message *part = &rk_all_to_all_received_messages(sum->all_to_all)[r];
         size_t first, n;
-        part_of_rank(sum, r, &first, &n);
+        find_part_of_rank(sum, r, &first, &n);
         if (part->n_bytes && sum->rounding.wire != RK_SUM_F32)
             unpack(sum->rounding.wire, part->data, n, 0, n, sum->values + first);
         else if (part->n_bytes)
@@ -231,7 +231,7 @@ static void release_all_reduce(rk_all_reduce *sum) {
     RK_FREE_ALL(sum->send, sum->parts, sum->others, sum->packed, sum->block, sum);
 }
 
-static rk_status create_all_reduce(rk_comm *comm, rk_all_reduce **out) {
+static rk_status allocate_all_reduce(rk_comm *comm, rk_all_reduce **out) {
     rk_all_reduce *sum;
     RK_TRY(rk_alloc(1, sizeof *sum, &sum));
     size_t size = (size_t)comm->size;
@@ -253,7 +253,7 @@ static rk_status reuse_or_create_all_reduce(rk_comm *comm, rk_all_reduce **out) 
     rk_all_reduce *sum = comm->idle_sums;
     if (sum) comm->idle_sums = sum->next;
     pthread_mutex_unlock(&comm->sums_mutex);
-    if (!sum) return create_all_reduce(comm, out);
+    if (!sum) return allocate_all_reduce(comm, out);
     *out = sum;
     return RK_OK;
 }
@@ -295,7 +295,7 @@ static rk_status pack_parts(rk_all_reduce *sum) {
     for (int32_t r = 0; r < (sum->few ? 1 : sum->comm->size); r++) {
         size_t first, n;
         if (sum->rounding.wire == RK_SUM_INT8 && r == sum->comm->rank) continue;
-        part_of_rank(sum, r, &first, &n);
+        find_part_of_rank(sum, r, &first, &n);
         pack(sum, r, 0, n, sum->values + first);
     }
     return RK_OK;
@@ -352,7 +352,7 @@ rk_status rk_all_reduce_begin(rk_comm *comm, rk_channel channel, float *values, 
     return rk_all_reduce_begin_rounded(comm, channel, &(rk_sum_rounding){.wire = RK_SUM_F32}, values, n, out);
 }
 
-static rk_status test_all_reduce(rk_all_reduce *sum, bool *done) {
+static rk_status check_whether_all_reduce_is_done(rk_all_reduce *sum, bool *done) {
     RK_TRY(rk_comm_check_failure(sum->comm));
     RK_TRY(rk_all_reduces_advance(sum->comm, true));
     *done = sum->done;
@@ -378,7 +378,7 @@ rk_status rk_all_reduce_wait(rk_all_reduce *sum) {
     mark_all_reduce_awaited(sum);
     for (unsigned n_pauses = 0;;) {
         bool done;
-        RK_TRY(test_all_reduce(sum, &done));
+        RK_TRY(check_whether_all_reduce_is_done(sum, &done));
         if (done) return RK_OK;
         if (rk_clock_seconds() > deadline) RK_TRY(check_all_reduce_timeout(sum));
         rk_comm_spin_or_sleep(&n_pauses);

@@ -26,7 +26,7 @@ void rk_all_to_all_release(rk_all_to_all *e) {
     RK_FREE_ALL(e->parts, e->arrived, e->received, e);
 }
 
-static rk_status create_all_to_all(rk_comm *comm, rk_all_to_all **out) {
+static rk_status allocate_all_to_all(rk_comm *comm, rk_all_to_all **out) {
     rk_all_to_all *e;
     RK_TRY(rk_alloc(1, sizeof *e, &e));
     size_t n = (size_t)comm->size;
@@ -47,7 +47,7 @@ static rk_status reuse_or_create_all_to_all(rk_comm *comm, rk_all_to_all **out) 
     rk_all_to_all *e = comm->idle;
     if (e) comm->idle = e->next;
     pthread_mutex_unlock(&comm->shared->mutex);
-    if (!e) return create_all_to_all(comm, out);
+    if (!e) return allocate_all_to_all(comm, out);
     *out = e;
     return RK_OK;
 }

@@ -185,7 +185,7 @@ static rk_status config_error_at_line(const rk_yaml *yaml, int line, const char 
     return rk_error(RK_CONFIG, "%s: '%s': %s", rk_yaml_location_of(yaml, line).text, name, message);
 }
 
-static const char *name_or_pattern(const rk_data_feature *f) {
+static const char *feature_name_or_pattern(const rk_data_feature *f) {
     return f->name ? f->name : f->match;
 }
 
@@ -211,36 +211,37 @@ static rk_status check_feature_kind(const rk_data_feature *f, const rk_yaml *yam
                 (f->n_bucketize > 0) + (f->quantiles > 0) + (f->n_cross > 0) + f->dense;
     if (kinds != 1) {
         rk_status status =
-            config_error_at_line(yaml, f->line, name_or_pattern(f),
+            config_error_at_line(yaml, f->line, feature_name_or_pattern(f),
                                  kinds ? "a feature has one kind, not several" : "a feature needs a kind");
         return rk_error_hint(
             status,
             "give one of hash, identity, vocabulary, key, bucketize, quantiles, cross (with hash), dense");
     }
     if (f->n_cross && f->hash == 0)
-        return rk_error_hint(
-            config_error_at_line(yaml, f->line, name_or_pattern(f), "a cross needs its number of buckets"),
-            "add hash: N");
+        return rk_error_hint(config_error_at_line(yaml, f->line, feature_name_or_pattern(f),
+                                                  "a cross needs its number of buckets"),
+                             "add hash: N");
     if (f->n_cross == 1)
-        return config_error_at_line(yaml, f->line, name_or_pattern(f), "a cross needs two features or more");
+        return config_error_at_line(yaml, f->line, feature_name_or_pattern(f),
+                                    "a cross needs two features or more");
     if (!f->dense && (f->log1p || f->normalize || f->width != 1))
-        return config_error_at_line(yaml, f->line, name_or_pattern(f),
+        return config_error_at_line(yaml, f->line, feature_name_or_pattern(f),
                                     "log1p, normalize and width belong to dense features");
     if (f->dense && (f->weights || f->max_length))
-        return config_error_at_line(yaml, f->line, name_or_pattern(f),
+        return config_error_at_line(yaml, f->line, feature_name_or_pattern(f),
                                     "weights and max_length belong to categorical features");
     if (f->separator && strlen(f->separator) != 1)
-        return config_error_at_line(yaml, f->line, name_or_pattern(f), "a separator is one byte");
+        return config_error_at_line(yaml, f->line, feature_name_or_pattern(f), "a separator is one byte");
     for (int64_t i = 1; i < f->n_bucketize; i++)
         if (f->bucketize[i] <= f->bucketize[i - 1])
-            return config_error_at_line(yaml, f->line, name_or_pattern(f),
+            return config_error_at_line(yaml, f->line, feature_name_or_pattern(f),
                                         "bucketize's boundaries must ascend");
     return RK_OK;
 }
 
 /* Several ids a value: of which features, and what goes with them. */
 static rk_status check_feature_parts(const rk_data_feature *f, const rk_yaml *yaml) {
-    const char *name = name_or_pattern(f);
+    const char *name = feature_name_or_pattern(f);
     int32_t n = rk_feature_n_parts(f);
     if (f->hash_functions && !f->hash)
         return rk_error_hint(

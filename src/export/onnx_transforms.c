@@ -39,7 +39,7 @@ static void list_words(const rk_onnx_model *m, int64_t feature, int64_t oov, int
     char unused[RK_I64_BYTES];
     for (int64_t i = 0; i < n; i++) {
         ids[i] = oov + i;
-        rk_transforms_value_of(m->x->config->transforms, feature, ids[i], unused, &texts[i]);
+        rk_transforms_value_of_id(m->x->config->transforms, feature, ids[i], unused, &texts[i]);
     }
     texts[n] = (rk_span){"", 0};
     ids[n] = -1;
@@ -71,7 +71,7 @@ rk_onnx_value rk_onnx_ids_of_values(rk_onnx_model *m, int32_t source, const char
     if (!m->x->options->values || source >= m->schema->n_features) return -1;
     const rk_transforms *transforms = m->x->config->transforms;
     int64_t feature = rk_transforms_find_feature(transforms, m->schema->features[source].name);
-    rk_fitted_feature fitted = rk_transforms_fitted(transforms, feature);
+    rk_fitted_feature fitted = rk_transforms_get_fitted_feature(transforms, feature);
     const rk_data_feature *f = fitted.feature;
     if (rk_feature_n_parts(f)) return -1;
     if (f->identity) return identity_ids(m, source, size, f->identity_offset);
@@ -121,7 +121,7 @@ rk_onnx_value rk_onnx_dense_of_values(rk_onnx_model *m) {
     if (!rk_onnx_alloc(m, (size_t)n_features, sizeof *parts, &parts)) return -1;
     const char *before = m->writer.scope;
     for (int64_t i = 0; i < n_features; i++) {
-        rk_fitted_feature fitted = rk_transforms_fitted(transforms, i);
+        rk_fitted_feature fitted = rk_transforms_get_fitted_feature(transforms, i);
         if (!fitted.feature->dense) continue;
         m->writer.scope = fitted.feature->name;
         parts[n++] = transform_dense(m, &fitted);

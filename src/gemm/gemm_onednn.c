@@ -73,12 +73,12 @@ static void create_dnnl_engine(void) {
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) engine = NULL;
 }
 
-static rk_status status_of_dnnl(dnnl_status_t status, const char *what) {
+static rk_status status_from_dnnl(dnnl_status_t status, const char *what) {
     if (status == dnnl_success) return RK_OK;
     return rk_error(status == dnnl_out_of_memory ? RK_NO_MEMORY : RK_INTERNAL,
                     "oneDNN: %s failed with status %d", what, (int)status);
 }
-#define DNNL_TRY(call) RK_TRY(status_of_dnnl(call, #call))
+#define DNNL_TRY(call) RK_TRY(status_from_dnnl(call, #call))
 
 static bool has_bf16_product_units(void) {
     const char *asked = getenv("RK_BF16_UNITS"); /* 1: oneDNN emulates them, for tests */
@@ -95,7 +95,7 @@ static dnnl_data_type_t operand_type(const rk_packed_matrix *matrix) {
 static rk_status describe_matrix(dnnl_memory_desc_t *desc, int64_t rows, int64_t cols, dnnl_data_type_t type,
                                  dnnl_format_tag_t tag) {
     dnnl_dims_t dims = {rows, cols};
-    return status_of_dnnl(dnnl_memory_desc_init_by_tag(desc, 2, dims, type, tag), "a memory description");
+    return status_from_dnnl(dnnl_memory_desc_init_by_tag(desc, 2, dims, type, tag), "a memory description");
 }
 
 /* A product's operands: [rows, inner] x [inner, cols]. */
@@ -158,7 +158,7 @@ static rk_status describe_primitive(const rk_packed_matrix *matrix, int kind, in
     if (status == dnnl_success) status = dnnl_primitive_desc_create(out, &matmul, attributes, engine, NULL);
     dnnl_post_ops_destroy(after);
     dnnl_primitive_attr_destroy(attributes);
-    return status_of_dnnl(status, "describing a matrix product");
+    return status_from_dnnl(status, "describing a matrix product");
 }
 
 /* Up to five arguments: descriptions, data and what they are. */
@@ -189,7 +189,7 @@ static rk_status create_primitive_call(const argument *arguments, int n, call **
         *out = made;
     else
         free_primitive_call(made);
-    return status_of_dnnl(status, "a matrix product");
+    return status_from_dnnl(status, "a matrix product");
 }
 
 static rk_status run_primitive_call(dnnl_primitive_t primitive, call *c, const argument *arguments, int n) {
@@ -200,7 +200,7 @@ static rk_status run_primitive_call(dnnl_primitive_t primitive, call *c, const a
         DNNL_TRY(dnnl_memory_set_data_handle(c->memories[i], (void *)(size_t)arguments[i].data));
         c->data[i] = arguments[i].data;
     }
-    return status_of_dnnl(dnnl_primitive_execute(primitive, c->stream, n, given), "a matrix product");
+    return status_from_dnnl(dnnl_primitive_execute(primitive, c->stream, n, given), "a matrix product");
 }
 
 /* A spare call of the product; NULL: there is none. */
@@ -222,7 +222,7 @@ static void return_idle_primitive_call(product *p, call *c) {
     free_primitive_call(c);
 }
 
-static void free_product(product *p) {
+static void free_product_primitive(product *p) {
     if (!p) return;
     for (int i = 0; i < SPARE_CALLS; i++) free_primitive_call(atomic_load(&p->spare[i]));
     dnnl_primitive_destroy(p->primitive);
@@ -239,8 +239,8 @@ static void restore_openmp_threads(int before) {
     if (before != 1) omp_set_num_threads(before);
 }
 
-static rk_status make_product(const rk_packed_matrix *matrix, int kind, int64_t m, bool relu, bool bias,
-                              product **out) {
+static rk_status create_product_primitive(const rk_packed_matrix *matrix, int kind, int64_t m, bool relu,
+                                          bool bias, product **out) {
     dnnl_primitive_desc_t desc;
     product *made;
     RK_TRY(describe_primitive(matrix, kind, m, relu, bias, &desc));
@@ -248,7 +248,7 @@ static rk_status make_product(const rk_packed_matrix *matrix, int kind, int64_t 
     if (status == RK_OK) {
         made->scratch = *dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
         made->scratch_bytes = dnnl_memory_desc_get_size(&made->scratch);
-        status = status_of_dnnl(dnnl_primitive_create(&made->primitive, desc), "making a matrix product");
+        status = status_from_dnnl(dnnl_primitive_create(&made->primitive, desc), "making a matrix product");
         if (status != RK_OK) rk_free(made);
     }
     dnnl_primitive_desc_destroy(desc);
@@ -256,8 +256,8 @@ static rk_status make_product(const rk_packed_matrix *matrix, int kind, int64_t 
     return status;
 }
 
-static rk_status find_or_make_product(const rk_packed_matrix *matrix, int kind, int64_t m, bool relu,
-                                      bool bias, product **out) {
+static rk_status find_or_create_product_primitive(const rk_packed_matrix *matrix, int kind, int64_t m,
+                                                  bool relu, bool bias, product **out) {
     int64_t variant = kind * 4 + 2 * relu + bias;
     _Atomic(product *) *place = &matrix->products[variant * (matrix->max_rows + 1) + m];
     *out = atomic_load_explicit(place, memory_order_acquire);
@@ -265,7 +265,7 @@ static rk_status find_or_make_product(const rk_packed_matrix *matrix, int kind, 
     pthread_mutex_lock(&making);
     rk_status status = RK_OK;
     *out = atomic_load(place);
-    if (!*out) status = make_product(matrix, kind, m, relu, bias, out);
+    if (!*out) status = create_product_primitive(matrix, kind, m, relu, bias, out);
     if (status == RK_OK) atomic_store_explicit(place, *out, memory_order_release);
     pthread_mutex_unlock(&making);
     return status;
@@ -296,7 +296,7 @@ static rk_status init_packed_matrix(rk_packed_matrix *matrix) {
     RK_TRY(choose_weight_layout(matrix, INPUT_GRADIENT, &matrix->w_transposed));
     for (int kind = 0; kind < N_PRODUCTS; kind++) {
         product *made;
-        RK_TRY(find_or_make_product(matrix, kind, matrix->max_rows, false, false, &made));
+        RK_TRY(find_or_create_product_primitive(matrix, kind, matrix->max_rows, false, false, &made));
         if (made->scratch_bytes > matrix->scratch_bytes) matrix->scratch_bytes = made->scratch_bytes;
     }
     return RK_OK;
@@ -324,7 +324,7 @@ rk_status rk_packed_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64
 void rk_packed_matrix_free(rk_packed_matrix *matrix) {
     if (!matrix) return;
     int64_t n = matrix->products ? N_PRODUCTS * 4 * (matrix->max_rows + 1) : 0;
-    for (int64_t i = 0; i < n; i++) free_product(atomic_load(&matrix->products[i]));
+    for (int64_t i = 0; i < n; i++) free_product_primitive(atomic_load(&matrix->products[i]));
     RK_FREE_ALL(matrix->products, matrix->rounded);
     rk_batch_invariant_matrix_release(&matrix->batch_invariant);
     packed *both[] = {&matrix->w, &matrix->w_transposed};
@@ -365,7 +365,7 @@ static rk_status make_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_
         dnnl_primitive_desc_destroy(desc);
     }
     pthread_mutex_unlock(&making);
-    return status_of_dnnl(status, "making a reorder");
+    return status_from_dnnl(status, "making a reorder");
 }
 
 static rk_status reorder_weights(const dnnl_memory_desc_t *from, const void *data, packed *to) {
@@ -412,7 +412,7 @@ static rk_status create_product_call(const rk_packed_matrix *matrix, int kind, i
 static rk_status run_product(const rk_packed_matrix *matrix, int kind, int64_t m, const void *a,
                              const void *b, const float *bias, bool relu, float *c, void *scratch) {
     product *p;
-    RK_TRY(find_or_make_product(matrix, kind, m, relu, bias != NULL, &p));
+    RK_TRY(find_or_create_product_primitive(matrix, kind, m, relu, bias != NULL, &p));
     RK_AUTOFREE void *larger = NULL; /* fewer rows might want more memory, though none has been seen to */
     if (p->scratch_bytes > matrix->scratch_bytes) RK_TRY(rk_alloc(p->scratch_bytes, 1, &larger));
     argument arguments[] = {{DNNL_ARG_SRC, NULL, a},

@@ -115,7 +115,7 @@ static rk_status check_ascending(const int64_t *ids, int64_t n, const char *what
     return RK_OK;
 }
 
-rk_status rk_index_check_excluded(const rk_ids *excluded, int64_t n) {
+rk_status rk_index_check_excluded_ids(const rk_ids *excluded, int64_t n) {
     for (int64_t q = 0; q < n; q++) {
         int64_t first = rk_ids_begin_of_sample(excluded, q), end = rk_ids_begin_of_sample(excluded, q + 1);
         RK_FAIL_IF(first < 0 || end < first, RK_INVALID_ARGUMENT,
@@ -133,7 +133,7 @@ static rk_status check_search_options(const rk_index *x, const float *queries, i
     RK_FAIL_IF(o->n_ids < 0 || o->n_bits < 0 || o->n_probe < 0, RK_INVALID_ARGUMENT,
                "n_ids, n_bits and n_probe of a search must be 0 or more");
     if (o->ids) RK_TRY(check_ascending(o->ids, o->n_ids, "the ids of a search"));
-    if (o->excluded) RK_TRY(rk_index_check_excluded(o->excluded, n));
+    if (o->excluded) RK_TRY(rk_index_check_excluded_ids(o->excluded, n));
     return rk_index_check_vectors(queries, n, x->dim, "query");
 }
 

@@ -120,7 +120,7 @@ static rk_status read_inverted_lists(reading *r, int32_t dim, rk_index_base *bas
     return r->status;
 }
 
-static rk_status read_ivf_index(reading *r, int32_t dim, rk_index *x) {
+static rk_status read_index_of_ivf_kind(reading *r, int32_t dim, rk_index *x) {
     read_header(r, RK_FAISS_IVF, &dim, &x->base.n);
     uint64_t at = r->at, n_lists = read_number(r, 8, "a number of lists"),
              n_probe = read_number(r, 8, "a number of lists to look at");
@@ -138,7 +138,7 @@ static rk_status read_ivf_index(reading *r, int32_t dim, rk_index *x) {
     return read_inverted_lists(r, dim, &x->base);
 }
 
-static rk_status read_exact_index(reading *r, int32_t dim, bool with_codes, rk_index *x) {
+static rk_status read_index_of_exact_kind(reading *r, int32_t dim, bool with_codes, rk_index *x) {
     x->kind = RK_INDEX_EXACT;
     x->n_probe = x->base.n_lists = 1;
     RK_TRY(rk_alloc(2, sizeof *x->base.offsets, &x->base.offsets));
@@ -160,8 +160,8 @@ static rk_status read_index(reading *r, rk_index *x) {
     x->codes = with_codes ? RK_INDEX_INT8 : RK_INDEX_F32;
     if (with_codes) read_header(r, RK_FAISS_REFINE, &x->dim, n);
     RK_TRY(r->status);
-    RK_TRY(peek_index_kind(r) == RK_FAISS_IVF ? read_ivf_index(r, x->dim, x)
-                                              : read_exact_index(r, x->dim, with_codes, x));
+    RK_TRY(peek_index_kind(r) == RK_FAISS_IVF ? read_index_of_ivf_kind(r, x->dim, x)
+                                              : read_index_of_exact_kind(r, x->dim, with_codes, x));
     x->base.vectors = read_flat_vectors(r, x->dim, *n);
     if (with_codes) take_next_elements(r, 1, sizeof(float), "the factor of k");
     read_expected_number(r, (uint64_t)*n, 8, "the number of ids");

@@ -131,7 +131,7 @@ void rk_index_score_lists(const rk_index *index, const float *query, float *scor
 /* All numbers of vectors [n, dim] can be used; `what` names them in the error. */
 rk_status rk_index_check_vectors(const float *vectors, int64_t n, int32_t dim, const char *what);
 /* A bag of ids for each of n queries, ascending. */
-rk_status rk_index_check_excluded(const rk_ids *excluded, int64_t n);
+rk_status rk_index_check_excluded_ids(const rk_ids *excluded, int64_t n);
 
 rk_status rk_index_file_write(const rk_index *index, const rk_index_base *base, const char *path);
 /* Everything but the pool; `name` is for messages. The map is the index's if it succeeds. */

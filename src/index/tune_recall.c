@@ -188,7 +188,7 @@ rk_status rk_index_tune(rk_index *x, const float *vectors, int64_t n, int32_t k,
     RK_FAIL_IF(k < 1, RK_INVALID_ARGUMENT, "k must be 1 or more, not %d", k);
     RK_FAIL_IF(!(recall >= 0 && recall <= 1), RK_INVALID_ARGUMENT, "the recall must be 0 to 1, not %g",
                recall);
-    if (excluded) RK_TRY(rk_index_check_excluded(excluded, n));
+    if (excluded) RK_TRY(rk_index_check_excluded_ids(excluded, n));
     RK_TRY(rk_index_check_vectors(vectors, n, x->dim, "query"));
     RK_ON_POOL(x->pool, status = tune_n_probe(x, &(queries){vectors, n, k, excluded}, recall, &found));
     RK_TRY(status);

@@ -8,7 +8,7 @@ void RK_KERNEL_NAME(rk_interaction_forward)(const rk_real *x, int64_t n, int32_t
     for (int64_t s = 0; s < n; s++, x += (int64_t)n_vectors * dim)
         for (int32_t i = 1; i < n_vectors; i++)
             for (int32_t j = 0; j < i; j++)
-                *out++ = rk_lanes_dot(x + (int64_t)i * dim, x + (int64_t)j * dim, dim);
+                *out++ = rk_dot_product_by_lanes(x + (int64_t)i * dim, x + (int64_t)j * dim, dim);
 }
 
 void RK_KERNEL_NAME(rk_interaction_backward)(const rk_real *x, const rk_real *dout, int64_t n,

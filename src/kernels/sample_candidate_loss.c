@@ -54,7 +54,7 @@ static void softmax_loss_row(rk_sample_candidate_loss_args *a) {
         FOR_LANES s[l] = rk_exp(s[l] - top);
         FOR_LANES sums[l] += s[l];
     }
-    double own_part = exp((double)(own - top)), sum = (double)rk_lanes_sum(sums) + own_part;
+    double own_part = exp((double)(own - top)), sum = (double)rk_sum_lanes(sums) + own_part;
     rk_real slope = (rk_real)(a->weight / (a->temperature * sum));
     for (int64_t c = 0; c < a->n; c++) a->scores[c] *= slope;
     a->own_gradient = (rk_real)(a->weight / a->temperature * (own_part / sum - 1));
@@ -82,8 +82,8 @@ static void bpr_loss_row(rk_sample_candidate_loss_args *a, int64_t n_counted) {
         FOR_LANES logarithms += log((double)products[l]);
         FOR_LANES products[l] = 1;
     }
-    a->own_gradient = -rk_lanes_sum(slopes);
-    a->loss = a_candidate * ((double)rk_lanes_sum(above) + logarithms);
+    a->own_gradient = -rk_sum_lanes(slopes);
+    a->loss = a_candidate * ((double)rk_sum_lanes(above) + logarithms);
 }
 
 static void contrastive_loss_row(rk_sample_candidate_loss_args *a, int64_t n_counted) {
@@ -95,7 +95,7 @@ static void contrastive_loss_row(rk_sample_candidate_loss_args *a, int64_t n_cou
         FOR_LANES s[l] = s[l] > margin ? slope : 0;
     }
     a->own_gradient = (rk_real)-a->weight;
-    a->loss = a->weight * (1 - (double)a->own + a_candidate * (double)rk_lanes_sum(above));
+    a->loss = a->weight * (1 - (double)a->own + a_candidate * (double)rk_sum_lanes(above));
 }
 
 void RK_KERNEL_NAME(rk_sample_candidate_loss)(rk_sample_candidate_loss_args *a) {

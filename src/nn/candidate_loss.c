@@ -154,7 +154,7 @@ static rk_status run_block(rk_candidate_loss *l, group *g, int64_t begin, int64_
             .n_grouped = c->n_sampled,
             .hard = c->hard,
             .own_id = a->ids[i],
-            .own = rk_lanes_dot(users + r * dim, a->items + i * dim, dim),
+            .own = rk_dot_product_by_lanes(users + r * dim, a->items + i * dim, dim),
             .own_log_q = a->log_q ? a->log_q[i] : 0,
             .temperature = c->temperature,
             .margin = c->margin,

@@ -135,7 +135,7 @@ const char *rk_item_catalog_name(const rk_item_catalog *c, int64_t item, char ro
 int64_t rk_item_catalog_find(const rk_item_catalog *c, const char *name, size_t n_bytes) {
     const rk_item_choice *items = &c->from.items;
     int64_t id;
-    bool known = rk_transforms_id_of(items->transforms, items->feature, (rk_span){name, n_bytes}, &id);
+    bool known = rk_transforms_id_of_value(items->transforms, items->feature, (rk_span){name, n_bytes}, &id);
     return known ? rk_item_choice_place(items, id) : -1;
 }
 

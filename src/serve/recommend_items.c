@@ -84,7 +84,7 @@ static rk_status add_item(void *context, rk_span text) {
     choosing *g = context;
     int64_t id, number = -1;
     g->n_lines++;
-    if (!rk_transforms_id_of(g->choice->transforms, g->choice->feature, text, &id))
+    if (!rk_transforms_id_of_value(g->choice->transforms, g->choice->feature, text, &id))
         return rk_unknown_values_add(&g->unknown, text);
     if (g->keeps_names && g->is_wanted) RK_TRY(rk_vocabulary_add(&g->choice->texts, text, 1, &number));
     return add_id(g, id, number);
@@ -131,7 +131,7 @@ static rk_status add_known_items(choosing *g, const rk_interactions *known) {
     rk_span name;
     for (int64_t id = 0; id < g->choice->n_ids; id++)
         if (known->counts[id] > 0 &&
-            rk_transforms_value_of(g->choice->transforms, g->choice->feature, id, scratch, &name))
+            rk_transforms_value_of_id(g->choice->transforms, g->choice->feature, id, scratch, &name))
             RK_TRY(add_id(g, id, -1));
     return RK_OK;
 }
@@ -192,7 +192,7 @@ static rk_status choose_items(const rk_predictor *p, const rk_recommend_options 
                             .feature = rk_transforms_find_feature(t, p->config->model.retrieval.item),
                             .n_ids = rk_transforms_schema(t)->features[pair.item].cardinality};
     out->has_keys = out->n_ids == 0;
-    g.keeps_names = !rk_transforms_value_of(t, out->feature, out->n_ids - 1, scratch, &name);
+    g.keeps_names = !rk_transforms_value_of_id(t, out->feature, out->n_ids - 1, scratch, &name);
     if (o->items)
         RK_TRY(add_items_of_file(&g, o->items, true));
     else
@@ -292,7 +292,7 @@ void rk_item_choice_release(rk_item_choice *c) {
 rk_span rk_item_choice_name(const rk_item_choice *c, int64_t place, char scratch[RK_I64_BYTES]) {
     rk_span name = {"", 0};
     if (c->text_of) return rk_vocabulary_text(&c->texts, (size_t)c->text_of[place]);
-    rk_transforms_value_of(c->transforms, c->feature, c->ids[place], scratch, &name);
+    rk_transforms_value_of_id(c->transforms, c->feature, c->ids[place], scratch, &name);
     return name;
 }
 

@@ -6,7 +6,7 @@
 #include "serve/recommend_internal.h"
 
 static bool find_id(const rk_user_rows *u, rk_span name, int64_t *id) {
-    return rk_transforms_id_of(u->predictor->config->transforms, u->feature, name, id);
+    return rk_transforms_id_of_value(u->predictor->config->transforms, u->feature, name, id);
 }
 
 int64_t rk_user_rows_number(const rk_user_rows *u, const rk_interactions *pairs, rk_span name) {

@@ -80,8 +80,8 @@ static int64_t expected(const rk_transforms *t, int feature, int64_t row, int64_
                 char text[32];
                 int size = snprintf(text, sizeof text, "w%lld", (long long)tags[row][k]);
                 int64_t id;
-                assert_true(rk_transforms_id_of(t, rk_transforms_find_feature(t, "tags"),
-                                                (rk_span){text, (size_t)size}, &id));
+                assert_true(rk_transforms_id_of_value(t, rk_transforms_find_feature(t, "tags"),
+                                                      (rk_span){text, (size_t)size}, &id));
                 ids[n++] = id / 4;
                 ids[n++] = 7 + id % 4; /* 2 + 23 ids: ceil(25 / 4) quotients */
             }

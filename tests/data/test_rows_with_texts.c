@@ -166,13 +166,13 @@ static void test_adjacency(void **state) {
 
 static int64_t id_of(const opened *o, int64_t feature, const char *text) {
     int64_t id;
-    return rk_transforms_id_of(o->transforms, feature, (rk_span){text, strlen(text)}, &id) ? id : -1;
+    return rk_transforms_id_of_value(o->transforms, feature, (rk_span){text, strlen(text)}, &id) ? id : -1;
 }
 
 static void assert_value(const opened *o, int64_t feature, int64_t id, const char *wanted) {
     char scratch[RK_I64_BYTES];
     rk_span text;
-    assert_int_equal(rk_transforms_value_of(o->transforms, feature, id, scratch, &text), wanted != NULL);
+    assert_int_equal(rk_transforms_value_of_id(o->transforms, feature, id, scratch, &text), wanted != NULL);
     if (wanted) assert_true(rk_span_equal(text, wanted));
 }
 

@@ -45,7 +45,7 @@ static inline void plain_search(const vectors *v, int n, const float *query, int
         float most = 0;
         for (int i = 0; i < n; i++) {
             if (used[i] || (wanted && !wanted[i])) continue;
-            float score = rk_lanes_dot(v->x + i * DIM, query, DIM);
+            float score = rk_dot_product_by_lanes(v->x + i * DIM, query, DIM);
             if (best < 0 || score > most || (score == most && v->ids[i] < v->ids[best])) {
                 best = i;
                 most = score;

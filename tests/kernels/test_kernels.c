@@ -267,7 +267,7 @@ static void test_index_scan(void **state) {
                     first = values[r * dim + i] > values[r * dim + first] ? i : first;
                 }
                 assert_int_equal(products[r], sum);
-                assert_true(scores[r] == rk_lanes_dot(values + r * dim, query, dim));
+                assert_true(scores[r] == rk_dot_product_by_lanes(values + r * dim, query, dim));
                 assert_int_equal(best[r], first);
             }
             assert_true(products[n] == 0 && scores[n] == 0 && best[n] == 0);

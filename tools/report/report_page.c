@@ -10,7 +10,7 @@
 #include "report/report_internal.h"
 #include "report/chart/svg.h"
 
-static void write_style(rk_buffer *out) {
+static void write_style_sheet(rk_buffer *out) {
     rk_buffer_append_text(out, "<style>\n");
     rk_chart_write_style_sheet(out);
     rk_buffer_append_text(
@@ -65,7 +65,7 @@ static void write_page_head(const rk_report_run *runs, size_t n, rk_buffer *out)
                           "name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
     write_names_of_runs(runs, n, out);
     rk_buffer_append_text(out, "</title>\n");
-    write_style(out);
+    write_style_sheet(out);
     rk_buffer_append_text(out, "</head>\n<body>\n<h1>");
     write_names_of_runs(runs, n, out);
     rk_buffer_append_text(out, "</h1>\n");

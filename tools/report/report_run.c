@@ -67,7 +67,8 @@ static rk_status read_settings(const rk_predictor *predictor, rk_settings *out) 
     return rk_settings_read(text, out);
 }
 
-static rk_status describe_task(const rk_samples *samples, int32_t k, rk_report_task *task) {
+static rk_status compute_metrics_and_curves_of_task(const rk_samples *samples, int32_t k,
+                                                    rk_report_task *task) {
     RK_AUTO(rk_predicted_release) rk_predicted predicted = {0};
     RK_TRY(rk_samples_select_task(samples, samples->predictions, k, &predicted));
     RK_TRY(rk_predicted_compute_metrics(&predicted, task->binary, task->metrics));
@@ -100,7 +101,8 @@ static rk_status evaluate_samples(rk_predictor *predictor, const rk_report_optio
     notify_stage(options, run, "predicting");
     RK_TRY(rk_samples_collect(predictor, split, options->n_rows, &samples));
     run->n_rows = samples.n;
-    for (int32_t k = 0; k < run->n_tasks; k++) RK_TRY(describe_task(&samples, k, &run->tasks[k]));
+    for (int32_t k = 0; k < run->n_tasks; k++)
+        RK_TRY(compute_metrics_and_curves_of_task(&samples, k, &run->tasks[k]));
     if (options->n_features == 0) return RK_OK;
     notify_stage(options, run, "exchanging the values of its features");
     rk_importance_options exchanges = {.n_repeats = options->n_repeats, .seed = options->seed};

@@ -29,7 +29,7 @@ bool rk_file_is_stream(const char *path) {
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
-bool rk_path_is_memory(const char *path) {
+bool rk_path_is_memory_stream(const char *path) {
     return strncmp(path, RK_MEMORY_PATH, strlen(RK_MEMORY_PATH)) == 0;
 }
 
@@ -163,7 +163,7 @@ rk_status rk_sync_directory(const char *path) {
 
 rk_status rk_path_join(const char *a, const char *b, char **out) {
     RK_TRY(rk_path_check(b));
-    if (b[0] == '/' || !a || !*a || rk_path_is_memory(b)) return rk_strdup(b, out);
+    if (b[0] == '/' || !a || !*a || rk_path_is_memory_stream(b)) return rk_strdup(b, out);
     size_t n = strlen(a), m = strlen(b);
     bool slash = a[n - 1] != '/';
     char *path;

@@ -19,7 +19,7 @@ rk_file_identity rk_file_read_identity(const char *path);
 bool rk_file_is_stream(const char *path);
 /* What is no file but rows in the program's memory, by a name of its own: no directory is put before it. */
 #define RK_MEMORY_PATH "arrow:"
-bool rk_path_is_memory(const char *path);
+bool rk_path_is_memory_stream(const char *path);
 /* Fails on what other programs take for a path and no system call does: a URL, "~/". */
 rk_status rk_path_check(const char *path);
 rk_status rk_file_size(const char *path, uint64_t *out);

@@ -11,20 +11,20 @@ static void self_free(rk_comm *comm) {
     rk_comm_shared_free(shared);
 }
 
-static rk_status self_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to,
-                            const bool *from) {
+static rk_status self_all_to_all_begin(rk_all_to_all *all_to_all, const rk_message *send, const bool *to,
+                                       const bool *from) {
     (void)to, (void)from;
     RK_TRY(rk_all_to_all_deliver_to_self(all_to_all, send));
     all_to_all->done = true;
     return RK_OK;
 }
 
-static rk_status self_test(rk_all_to_all *all_to_all, bool *done) {
+static rk_status self_all_to_all_test(rk_all_to_all *all_to_all, bool *done) {
     *done = all_to_all->done;
     return RK_OK;
 }
 
-static void self_abandon(rk_all_to_all *all_to_all) {
+static void self_all_to_all_abandon(rk_all_to_all *all_to_all) {
     (void)all_to_all;
 }
 
@@ -41,9 +41,9 @@ static void self_abort(rk_comm *comm, const char *reason) {
 
 static const rk_comm_ops ops = {.is_alone = true, /* and no all_to_all is ever late */
                                 .free = self_free,
-                                .begin = self_begin,
-                                .test = self_test,
-                                .abandon = self_abandon,
+                                .begin = self_all_to_all_begin,
+                                .test = self_all_to_all_test,
+                                .abandon = self_all_to_all_abandon,
                                 .members = self_create_group,
                                 .abort = self_abort};
 

@@ -35,8 +35,8 @@ typedef struct row_step {
 
 /* Sorted uses i .. i+USES_AHEAD-1; those behind the end are the last one once more, so that no condition
  * stands between the loads. */
-__device__ static inline void load_uses(const rk_cuda_batch *batch, uint32_t i, uint32_t end,
-                                        rk_cuda_use uses[USES_AHEAD]) {
+__device__ static inline void load_sorted_uses(const rk_cuda_batch *batch, uint32_t i, uint32_t end,
+                                               rk_cuda_use uses[USES_AHEAD]) {
     const rk_cuda_use *sorted = batch->sorted_uses;
     for (uint32_t u = 0; u < USES_AHEAD; u++) uses[u] = sorted[i + u < end ? i + u : end - 1];
 }
@@ -71,7 +71,7 @@ __device__ static inline void sum_gradients_of_uses(const rk_cuda_batch *batch,
         add_gradients_of_uses(gradients, uses, end - i, column, dim, sum);
         i += USES_AHEAD;
         if (i >= end) return;
-        load_uses(batch, i, end, uses);
+        load_sorted_uses(batch, i, end, uses);
     }
 }
 
@@ -95,7 +95,7 @@ __global__ static void sum_use_chunks_kernel(const rk_cuda_batch *batch, const r
             float sum[4] = {0, 0, 0, 0};
             if (column < dim && begin < end) {
                 rk_cuda_use uses[USES_AHEAD];
-                load_uses(batch, begin, end, uses);
+                load_sorted_uses(batch, begin, end, uses);
                 sum_gradients_of_uses(batch, gradients, begin, end, uses, column, dim, sum);
             }
             rk_sum_over_groups(sum, class_);
@@ -125,7 +125,7 @@ __device__ static inline void sum_gradients_of_row(const row_step *r, rk_cuda_us
 __device__ static inline void load_strip_and_gradient(const row_step *r, int32_t column, rk_strip *s) {
     const rk_cuda_step *step = r->step;
     rk_cuda_use uses[USES_AHEAD];
-    if (r->begin < r->end) load_uses(r->batch, r->begin, r->end, uses);
+    if (r->begin < r->end) load_sorted_uses(r->batch, r->begin, r->end, uses);
     rk_strip_load(r->table, &step->update, r->place, column, s);
     sum_gradients_of_row(r, uses, s);
     rk_strip_decay_and_clip(&step->update, step->l2_full + (r->begin < r->end ? step->l2 : 0), s);
@@ -190,7 +190,7 @@ __device__ static inline void write_gradient_sums(const row_step *r, uint32_t cl
         rk_strip s;
         s.column = column;
         s.n = dim - column < RK_STRIP ? dim - column : RK_STRIP;
-        load_uses(r->batch, r->begin, r->end, uses);
+        load_sorted_uses(r->batch, r->begin, r->end, uses);
         sum_gradients_of_row(r, uses, &s);
         rk_store_floats((float *)r->table->rows + r->place * (uint64_t)dim, column, dim, dim % 4 == 0, s.g);
     }

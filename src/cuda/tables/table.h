@@ -175,7 +175,7 @@ typedef struct rk_cuda_place {
  * many there are. */
 // clang-format off
 #define RK_CUDA_TABLE_LIST(X)                                                                               \
-    X(rk_cuda_dedup_ids, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))                  \
+    X(rk_cuda_ids_to_row_uses, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))            \
     X(rk_cuda_create_rows, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))                \
     X(rk_cuda_mark_segments, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))              \
     X(rk_cuda_make_segments, (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch))              \

@@ -163,7 +163,7 @@ static int64_t file_rows_of_window(const rk_window_reader *r) {
 }
 
 /* A row that fails is earlier than the one that could not be parsed, if there is one. */
-static void transform_part(const rk_window_reader *r, rk_window_reader_part *part) {
+static void transform_rows_of_part(const rk_window_reader *r, rk_window_reader_part *part) {
     rk_status status = RK_OK;
     if (part->rows.schema) rk_window_clear(&part->rows);
     const int64_t n = part->chunk.columns.n_rows;
@@ -183,7 +183,7 @@ static void parse_and_transform_part(void *context, size_t task) {
     rk_window_reader *r = context;
     rk_window_reader_part *part = &r->parts[task];
     if (!part->is_parsed) rk_source_parse_chunk(part->source, &part->chunk);
-    if (part->is_parsed || !part->two_steps) transform_part(r, part);
+    if (part->is_parsed || !part->two_steps) transform_rows_of_part(r, part);
     part->is_parsed = true;
 }
 
@@ -258,7 +258,7 @@ static rk_status read_next_piece(rk_window_reader *r, rk_window_reader_part *par
 
 /* All parts are on their way, unless the file has not so many pieces. Which rows belong to a split by
  * fractions, and whether there are labels, is known only once the pieces before are placed. */
-static void start_parts(rk_window_reader *r) {
+static void start_reading_parts(rk_window_reader *r) {
     while (!r->file_ends && r->n_taken - r->n_used < r->n_parts) {
         size_t place = r->n_taken % r->n_parts;
         rk_window_reader_part *part = &r->parts[place];
@@ -280,7 +280,7 @@ static void start_parts(rk_window_reader *r) {
 }
 
 /* In the file's order. */
-static rk_status finish_part_in_order(rk_window_reader *r, size_t place) {
+static rk_status finish_reading_part(rk_window_reader *r, size_t place) {
     rk_window_reader_part *part = &r->parts[place];
     rk_worker_pool_wait_for_task(r->team, place);
     r->n_placed++;
@@ -300,17 +300,17 @@ static rk_status finish_part_in_order(rk_window_reader *r, size_t place) {
 }
 
 /* Part number `at` of the pass, which is open; NULL: the files are through before it. */
-static rk_status start_part(rk_window_reader *r, uint64_t at, rk_window_reader_part **out) {
+static rk_status start_reading_part(rk_window_reader *r, uint64_t at, rk_window_reader_part **out) {
     *out = NULL;
     for (bool more = true; more;) {
-        start_parts(r);
+        start_reading_parts(r);
         if (at < r->n_taken || r->index) break;
         RK_TRY(rk_source_next_file(r->rows.source, &more));
         r->file_ends = !more;
     }
     if (at >= r->n_taken) return RK_OK;
     while (r->n_placed < r->n_taken && (r->n_placed <= at || r->parts[r->n_placed % r->n_parts].two_steps))
-        RK_TRY(finish_part_in_order(r, r->n_placed % r->n_parts));
+        RK_TRY(finish_reading_part(r, r->n_placed % r->n_parts));
     size_t place = at % r->n_parts;
     rk_worker_pool_wait_for_task(r->team, place);
     *out = &r->parts[place];
@@ -319,7 +319,7 @@ static rk_status start_part(rk_window_reader *r, uint64_t at, rk_window_reader_p
 }
 
 /* The pieces from n_used on that are open together, and their rounds. */
-static void open_part_group(rk_window_reader *r) {
+static void open_group_of_pieces(rk_window_reader *r) {
     r->turn = 0;
     r->round = 0;
     r->n_open = 1;
@@ -344,7 +344,7 @@ static void find_rows_of_turn(const rk_window_reader *r, int64_t n_rows, int64_t
     *end = n_rows * (run + 1) / r->n_rounds;
 }
 
-static void end_part_turn(rk_window_reader *r, rk_window_reader_part *part) {
+static void pass_turn_to_next_piece(rk_window_reader *r, rk_window_reader_part *part) {
     part->n_used = 0;
     if (r->round + 1 == r->n_rounds) r->n_skipped += part->n_skipped + part->chunk.n_skipped;
     if (++r->turn < r->n_open) return;
@@ -352,7 +352,7 @@ static void end_part_turn(rk_window_reader *r, rk_window_reader_part *part) {
     if (++r->round < r->n_rounds) return;
     r->n_used += r->n_open;
     r->group++;
-    open_part_group(r);
+    open_group_of_pieces(r);
 }
 
 static rk_status part_error(const rk_window_reader_part *part) {
@@ -414,8 +414,8 @@ static rk_status open_rows(rk_window_reader *r) {
     r->file_ends = false;
     if (r->shuffles && !r->has_looked) RK_TRY(shuffle_order_of_pieces(r));
     RK_TRY(create_parts(r));
-    open_part_group(r);
-    return start_part(r, 0, &first);
+    open_group_of_pieces(r);
+    return start_reading_part(r, 0, &first);
 }
 
 /* Rows of the split from where the pass stands up to row `end`, into the window; NULL: past it. Fewer of
@@ -423,7 +423,7 @@ static rk_status open_rows(rk_window_reader *r) {
 static rk_status append_rows_until(rk_window_reader *r, int64_t end, rk_window *window) {
     while (r->epoch_row < end && !atomic_load_explicit(&r->stop, memory_order_relaxed)) {
         rk_window_reader_part *part;
-        RK_TRY(start_part(r, r->n_used + r->turn, &part));
+        RK_TRY(start_reading_part(r, r->n_used + r->turn, &part));
         if (!part) return RK_OK;
         if (part->status != RK_OK) return part_error(part);
         int64_t n_rows = part->is_passed ? part->passed_rows : part->rows.n_rows;
@@ -436,7 +436,7 @@ static rk_status append_rows_until(rk_window_reader *r, int64_t end, rk_window *
         if (window && n) RK_TRY(rk_window_append(window, &part->rows, begin, n));
         part->n_used += n;
         r->epoch_row += n;
-        if (n == left) end_part_turn(r, part);
+        if (n == left) pass_turn_to_next_piece(r, part);
     }
     return RK_OK;
 }
@@ -476,7 +476,7 @@ static void warn_of_sorted_rows(rk_window_reader *r, const rk_window *window) {
             "'%s' can only be read from beginning to end, so rows are shuffled only within windows of %lld "
             "consecutive rows\nhint: if the rows are sorted, %s",
             path, (long long)r->window_rows,
-            rk_path_is_memory(path)
+            rk_path_is_memory_stream(path)
                 ? "let the stream give them in another order"
                 : "shuffle the file, decompress it, or convert it with 'reckon convert': windows of plain "
                   "text, TFRecord and rkb files have rows from everywhere");

@@ -18,7 +18,7 @@ rk_status rk_source_open(const rk_source_options *options, rk_source **out) {
     s->options.wanted = (const char *const *)s->wanted;
     for (size_t i = 0; i < options->n_paths; i++) {
         uint64_t n_bytes = 0;
-        if (strcmp(options->paths[i], "-") != 0 && !rk_path_is_memory(options->paths[i]))
+        if (strcmp(options->paths[i], "-") != 0 && !rk_path_is_memory_stream(options->paths[i]))
             RK_TRY(rk_file_size(options->paths[i], &n_bytes));
         s->total_bytes += (double)n_bytes;
     }
@@ -85,7 +85,7 @@ void rk_source_free(rk_source *s) {
 static rk_status open_file(rk_source *s) {
     rk_data_format format;
     s->next_line = 1;
-    if (rk_path_is_memory(rk_source_path(s))) return rk_arrow_reader_open(s);
+    if (rk_path_is_memory_stream(rk_source_path(s))) return rk_arrow_reader_open(s);
     RK_TRY(rk_source_format(s->options.section, rk_source_path(s), &format));
     if (format == RK_DATA_RKB) return rk_rkb_reader_open(s);
     if (format == RK_DATA_PARQUET) return rk_parquet_reader_open(s);

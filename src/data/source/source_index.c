@@ -69,7 +69,7 @@ static rk_status index_file(rk_source_index *x, size_t file, const rk_source *al
     struct stat info;
     const char *path = all->options.paths[file];
     *cannot = (int64_t)file;
-    if (rk_path_is_memory(path) || (stat(path, &info) == 0 && !S_ISREG(info.st_mode)))
+    if (rk_path_is_memory_stream(path) || (stat(path, &info) == 0 && !S_ISREG(info.st_mode)))
         return RK_OK; /* it has no places to go to, and a pipe may not be there a second time */
     RK_TRY(rk_source_open_single_file(all, file, file ? x->files[0] : NULL, &x->files[file]));
     rk_source *s = x->files[file];

@@ -78,7 +78,7 @@ static rk_status add_path_files(const char *path, int depth, rk_text_list *out) 
 }
 
 static rk_status expand_pattern(const char *pattern, rk_text_list *out) {
-    if (rk_path_is_memory(pattern)) return rk_text_list_add(out, pattern);
+    if (rk_path_is_memory_stream(pattern)) return rk_text_list_add(out, pattern);
     if (!strpbrk(pattern, "*?[") || rk_file_exists(pattern)) return add_path_files(pattern, 0, out);
     glob_t found;
     int code = glob(pattern, GLOB_NOSORT, NULL, &found);

@@ -51,7 +51,7 @@ typedef struct rk_fitted_feature {
     int64_t n_boundaries;
     double mean, deviation; /* of `normalize` */
 } rk_fitted_feature;
-rk_fitted_feature rk_transforms_fitted(const rk_transforms *transforms, int64_t feature);
+rk_fitted_feature rk_transforms_get_fitted_feature(const rk_transforms *transforms, int64_t feature);
 
 static inline void rk_transforms_auto_free(rk_transforms **transforms) { /* for RK_AUTO */
     rk_transforms_free(*transforms);
@@ -62,11 +62,11 @@ int64_t rk_transforms_find_feature(const rk_transforms *transforms,
 /* A categorical feature's values by their ids; feature: its number in the section, of no cross. */
 /* The id of a value as a file has it, or its key; false: it has none, or one of those that all unknown values
  * share. */
-bool rk_transforms_id_of(const rk_transforms *transforms, int64_t feature, rk_span value, int64_t *id);
+bool rk_transforms_id_of_value(const rk_transforms *transforms, int64_t feature, rk_span value, int64_t *id);
 /* The value of an id, which may stand in scratch [RK_I64_BYTES]; false: nothing says which it is, as of one
  * that is hashed. */
-bool rk_transforms_value_of(const rk_transforms *transforms, int64_t feature, int64_t id, char *scratch,
-                            rk_span *out);
+bool rk_transforms_value_of_id(const rk_transforms *transforms, int64_t feature, int64_t id, char *scratch,
+                               rk_span *out);
 
 const rk_data_schema *rk_transforms_schema(const rk_transforms *transforms);
 /* What paths of the section are relative to; it outlives the transforms. */

@@ -130,7 +130,7 @@ static rk_status id_of_value(const value_reader *k, const rk_column *column, int
     return RK_OK;
 }
 
-rk_fitted_feature rk_transforms_fitted(const rk_transforms *t, int64_t feature) {
+rk_fitted_feature rk_transforms_get_fitted_feature(const rk_transforms *t, int64_t feature) {
     const rk_data_feature *f = &t->section->features[feature];
     const rk_fitted *fitted = &t->fitted[feature];
     return (rk_fitted_feature){.feature = f,
@@ -146,15 +146,15 @@ int64_t rk_transforms_find_feature(const rk_transforms *t, const char *name) {
     return i;
 }
 
-bool rk_transforms_id_of(const rk_transforms *t, int64_t feature, rk_span value, int64_t *id) {
+bool rk_transforms_id_of_value(const rk_transforms *t, int64_t feature, rk_span value, int64_t *id) {
     const rk_data_feature *f = &t->section->features[feature];
     const value_reader k = {.t = t, .f = f, .fitted = &t->fitted[feature]};
     if (id_of_value(&k, NULL, 0, value, id) != RK_OK || (*id < 0 && !f->key)) return false;
     return !f->vocabulary.line || *id >= f->vocabulary.oov;
 }
 
-bool rk_transforms_value_of(const rk_transforms *t, int64_t feature, int64_t id, char *scratch,
-                            rk_span *out) {
+bool rk_transforms_value_of_id(const rk_transforms *t, int64_t feature, int64_t id, char *scratch,
+                               rk_span *out) {
     const rk_data_feature *f = &t->section->features[feature];
     if (f->identity) {
         const char *text = rk_format_i64(id + f->identity_offset, scratch);

@@ -201,7 +201,7 @@ static void upload_batch(rk_device_tables *d, rk_device_batch_context *batch_con
     if (d->caches) rk_stream_wait_event(stream, other->deduped);
     if (d->caches && !d->n_under_way) rk_stream_wait_event(stream, other->done);
     rk_stream_fill(stream, batch_context->counts, 0, sizeof *batch_context->counts);
-    rk_cuda_dedup_ids(stream, (uint32_t)batch_context->n_samples, b);
+    rk_cuda_ids_to_row_uses(stream, (uint32_t)batch_context->n_samples, b);
     if (batch_context->n_uses && (batch_context->training || d->caches))
         sort_batch_keys(d, batch_context, stream, b);
     rk_stream_download(stream, batch_context->host_counts, batch_context->counts,

@@ -12,8 +12,8 @@
 #include "base/device_code.h"
 #include "kernels/optimizer_step.h"
 
-/* In f32 lanes, as kernels/inline/lane_sum.h. (Rows stay f32 in the f64 build, so rk_lanes_dot does not
- * serve.) */
+/* In f32 lanes, as kernels/inline/lane_sum.h. (Rows stay f32 in the f64 build, so rk_dot_product_by_lanes
+ * does not serve.) */
 RK_DEVICE_CODE static inline float sum_squares_of_block(const float *x, int64_t n) {
     float lanes[16] = {0};
     int64_t i = 0;

@@ -62,7 +62,8 @@ static rk_status attention_forward(const rk_run *run, const rk_node *node) {
                     memset(a, 0, (size_t)rows * sizeof *a);
                     continue;
                 }
-                for (int32_t c = 0; c < rows; c++) a[c] = rk_lanes_dot(q, k + (int64_t)c * cols, dim);
+                for (int32_t c = 0; c < rows; c++)
+                    a[c] = rk_dot_product_by_lanes(q, k + (int64_t)c * cols, dim);
                 if (mask) mask_scores(mask, a, rows);
                 rk_softmax_row(a, a, rows);
                 for (int32_t c = 0; c < rows; c++) add_scaled(y, v + (int64_t)c * cols, a[c], dim);
@@ -89,7 +90,7 @@ static rk_status attention_backward(const rk_run *run, const rk_node *node) {
             for (int32_t r = 0; r < rows; r++, a += rows, q += cols, dq += cols, dy += cols) {
                 if (is_padding(mask, r)) continue;
                 for (int32_t c = 0; c < rows; c++) {
-                    da[c] = rk_lanes_dot(dy, v + (int64_t)c * cols, dim);
+                    da[c] = rk_dot_product_by_lanes(dy, v + (int64_t)c * cols, dim);
                     ddots[c] = 0;
                     add_scaled(dv + (int64_t)c * cols, dy, a[c], dim);
                 }

@@ -58,7 +58,7 @@ static rk_status attention_pool_backward(const rk_run *run, const rk_node *node)
          s++, k += rows * cols, dk += rows * cols, used += rows, dw += rows, dy += cols) {
         int32_t length = rk_attention_pool_length(run, node, s);
         for (int32_t r = 0; r < length; r++) {
-            dused[r] = rk_lanes_dot(dy, k + (int64_t)r * cols, cols);
+            dused[r] = rk_dot_product_by_lanes(dy, k + (int64_t)r * cols, cols);
             for (int32_t c = 0; c < cols; c++) dk[(int64_t)r * cols + c] += used[r] * dy[c];
         }
         if (node->options.softmax) rk_softmax_row_backward(used, dused, dw, length);

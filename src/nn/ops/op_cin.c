@@ -93,7 +93,7 @@ static void multiply_maps_backward(const rk_run *run, const rk_node *node, piece
             *dx = rk_node_input_gradient(run, node, 1) + p.first * maps;
     for (int64_t d = 0; d < p.n; d++, x0 += fields, dx0 += fields, x += maps, dx += maps)
         for (int32_t h = 0; h < maps; h++, dproducts += fields) {
-            dx[h] += rk_lanes_dot(dproducts, x0, fields);
+            dx[h] += rk_dot_product_by_lanes(dproducts, x0, fields);
             for (int32_t j = 0; j < fields; j++) dx0[j] += dproducts[j] * x[h];
         }
 }

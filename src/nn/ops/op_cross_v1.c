@@ -22,7 +22,7 @@ static rk_status cross_v1_forward(const rk_run *run, const rk_node *node) {
                   *x0 = rk_node_input(run, node, 0), *x = rk_node_input(run, node, 1);
     rk_real *y = rk_node_output(run, node), *dots = rk_node_saved(run, node);
     for (int64_t s = 0; s < run->n; s++, x0 += width, x += width, y += width) {
-        rk_real dot = dots[s] = rk_lanes_dot(x, w, width);
+        rk_real dot = dots[s] = rk_dot_product_by_lanes(x, w, width);
         for (int64_t c = 0; c < width; c++) y[c] = x0[c] * dot + b[c] + x[c];
     }
     return RK_OK;
@@ -36,7 +36,7 @@ static rk_status cross_v1_backward(const rk_run *run, const rk_node *node) {
     rk_real *dx0 = rk_node_input_gradient(run, node, 0), *dx = rk_node_input_gradient(run, node, 1);
     rk_real *dw = rk_node_parameter_gradient(run, node, 0), *db = rk_node_parameter_gradient(run, node, 1);
     for (int64_t s = 0; s < run->n; s++, x0 += width, x += width, dx0 += width, dx += width, dy += width) {
-        rk_real ddot = rk_lanes_dot(dy, x0, width);
+        rk_real ddot = rk_dot_product_by_lanes(dy, x0, width);
         for (int64_t c = 0; c < width; c++) {
             dx0[c] += dy[c] * dots[s];
             dx[c] += dy[c] + ddot * w[c];

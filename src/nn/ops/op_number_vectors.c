@@ -32,7 +32,7 @@ static rk_status number_vectors_backward(const rk_run *run, const rk_node *node)
     rk_real *dx = rk_node_input_gradient(run, node, 0), *dv = rk_node_parameter_gradient(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, x += n, dx += n)
         for (int32_t i = 0; i < n; i++, dy += units) {
-            dx[i] += rk_lanes_dot(dy, v + (int64_t)i * units, units);
+            dx[i] += rk_dot_product_by_lanes(dy, v + (int64_t)i * units, units);
             for (int32_t u = 0; u < units; u++) dv[(int64_t)i * units + u] += x[i] * dy[u];
         }
     return RK_OK;

@@ -21,7 +21,8 @@ __device__ static inline uint32_t table_of_key(const rk_cuda_batch *batch, uint6
 }
 
 /* Classes after `before` up to `last` begin at segment s. */
-__device__ static inline void set_begin_of_classes(rk_cuda_counts *counts, int before, int last, uint32_t s) {
+__device__ static inline void set_begin_of_width_classes(rk_cuda_counts *counts, int before, int last,
+                                                         uint32_t s) {
     for (int c = before + 1; c <= last; c++) counts->class_segments[c] = s;
 }
 
@@ -33,15 +34,15 @@ __device__ static inline void make_segment(const rk_cuda_batch *batch, uint32_t 
     rk_cuda_segment segment = {p, t, table->frames ? RK_CUDA_NONE : (uint32_t)(key - table->first_key),
                                RK_CUDA_NONE};
     batch->segments[number] = segment;
-    set_begin_of_classes(batch->counts, before, table->class_, number);
+    set_begin_of_width_classes(batch->counts, before, table->class_, number);
 }
 
 __device__ static inline void end_segments(const rk_cuda_batch *batch, uint32_t p) {
     uint32_t n = batch->numbers[p];
     batch->counts->n_segments = n;
     batch->segments[n].begin = p + 1;
-    set_begin_of_classes(batch->counts, batch->tables[table_of_key(batch, batch->sorted_keys[p])].class_,
-                         RK_CUDA_CLASSES, n);
+    set_begin_of_width_classes(
+        batch->counts, batch->tables[table_of_key(batch, batch->sorted_keys[p])].class_, RK_CUDA_CLASSES, n);
 }
 
 __global__ static void make_segments_kernel(const rk_cuda_batch *batch) {

@@ -1,4 +1,4 @@
-/* rk_cuda_dedup_ids: a batch's ids checked, and each use of a row named.
+/* rk_cuda_ids_to_row_uses: a batch's ids checked, and each use of a row named.
  *
  *     for each feature f, for each sample s, for its ids i in order:
  *         an id that is refused: remember the first of all;  one that is dropped: place RK_CUDA_NONE
@@ -138,7 +138,7 @@ __device__ static inline void store_coefficients_of_bag(const sample_ids *s, wei
     }
 }
 
-__device__ static inline void dedup_by_thread(const sample_ids *s) {
+__device__ static inline void write_row_uses_by_thread(const sample_ids *s) {
     uint32_t length = (uint32_t)s->feature->length, dim = (uint32_t)s->table->dim, position = 0;
     if (!length) {
         store_coefficients_of_bag(s, sum_weights_of_bag(s, 0, 1), 0, 1);
@@ -153,7 +153,7 @@ __device__ static inline void dedup_by_thread(const sample_ids *s) {
     for (; position < length; position++) write_row_use(s, use + position, -1, position * dim, 1.0f);
 }
 
-__device__ static inline void dedup_positions_by_warp(const sample_ids *s, uint32_t lane) {
+__device__ static inline void write_row_uses_of_positions_by_warp(const sample_ids *s, uint32_t lane) {
     uint32_t length = (uint32_t)s->feature->length, dim = (uint32_t)s->table->dim,
              use = s->ids->first_use + s->sample * length, n_before = 0;
     for (uint32_t first = s->begin; first < s->end; first += RK_WARP) {
@@ -185,9 +185,9 @@ __device__ static inline void split_bag_into_chunks(const sample_ids *s, uint32_
     }
 }
 
-__device__ static inline void dedup_by_warp(const sample_ids *s, uint32_t lane) {
+__device__ static inline void write_row_uses_by_warp(const sample_ids *s, uint32_t lane) {
     if (s->feature->length) {
-        dedup_positions_by_warp(s, lane);
+        write_row_uses_of_positions_by_warp(s, lane);
         return;
     }
     weight_sums sums = sum_weights_of_bag(s, lane, RK_WARP);
@@ -204,7 +204,7 @@ __device__ static inline bool is_small_enough_for_thread(const sample_ids *s) {
     return length ? length <= ALONE_POSITIONS && n <= ALONE_IDS : n <= ALONE_IDS;
 }
 
-__global__ static void dedup_ids_kernel(const rk_cuda_batch *batch) {
+__global__ static void ids_to_row_uses_kernel(const rk_cuda_batch *batch) {
     uint32_t n_items = batch->n_samples;
     uint32_t lane = rk_table_lane_number();
     for (uint32_t first = rk_table_warp_number() * RK_WARP; first < n_items; first += rk_table_n_threads()) {
@@ -212,16 +212,16 @@ __global__ static void dedup_ids_kernel(const rk_cuda_batch *batch) {
         if (first + lane < n_items) {
             sample_ids s = sample_at(batch, first + lane);
             for_all = !is_small_enough_for_thread(&s);
-            if (!for_all) dedup_by_thread(&s);
+            if (!for_all) write_row_uses_by_thread(&s);
         }
         for (uint32_t rest = __ballot_sync(RK_FULL_WARP, for_all); rest; rest &= rest - 1) {
             sample_ids s = sample_at(batch, first + (uint32_t)__ffs((int)rest) - 1);
-            dedup_by_warp(&s, lane);
+            write_row_uses_by_warp(&s, lane);
         }
     }
 }
 
-extern "C" void rk_cuda_dedup_ids(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
-    RK_LAUNCH(dedup_ids_kernel, rk_table_grid_size(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0, stream,
-              batch);
+extern "C" void rk_cuda_ids_to_row_uses(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch) {
+    RK_LAUNCH(ids_to_row_uses_kernel, rk_table_grid_size(n_most, RK_TABLE_THREADS), RK_TABLE_THREADS, 0,
+              stream, batch);
 }

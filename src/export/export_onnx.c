@@ -137,7 +137,7 @@ static rk_status write_tasks(rk_onnx_model *m) {
 /* [batch, dim]: one of a two_tower's vectors. */
 static rk_status write_tower(rk_onnx_model *m, const char *vector, const char *file) {
     rk_graph *graph = m->model->graph;
-    rk_value value = rk_graph_find(graph, vector);
+    rk_value value = rk_graph_find_value(graph, vector);
     rk_onnx_dim dims[] = {{.name = "batch"}, {.size = rk_graph_shape(graph, value).cols}};
     begin_graph(m);
     rk_onnx_value output = rk_onnx_graph_value(m, value);

@@ -89,7 +89,7 @@ rk_onnx_value rk_onnx_op_target_pairs(rk_onnx_model *m, const rk_node *node) {
     rk_shape target = rk_node_input_shape(m->model->graph, node, 0);
     rk_onnx_value k = rk_onnx_node_input_rows(m, node, 1),
                   q = rk_onnx_reshape(m, rk_onnx_node_input(m, node, 0),
-                                      (int64_t[]){1, rk_shape_width(target)}, 2),
+                                      (int64_t[]){1, rk_shape_size(target)}, 2),
                   parts[] = {rk_onnx_binary(m, "Expand", q, rk_onnx_unary(m, "Shape", k)), k,
                              rk_onnx_binary(m, "Sub", q, k), rk_onnx_binary(m, "Mul", q, k)},
                   y = rk_onnx_node_with_axis(m, "Concat", parts, 4, 2);

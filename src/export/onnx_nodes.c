@@ -76,7 +76,7 @@ rk_onnx_value rk_onnx_node_input(rk_onnx_model *m, const rk_node *node, int32_t 
 rk_onnx_value rk_onnx_node_input_flat(rk_onnx_model *m, const rk_node *node, int32_t k) {
     rk_shape shape = rk_node_input_shape(m->model->graph, node, k);
     rk_onnx_value value = rk_onnx_node_input(m, node, k);
-    return shape.rows == 1 ? value : rk_onnx_reshape(m, value, (int64_t[]){rk_shape_width(shape)}, 1);
+    return shape.rows == 1 ? value : rk_onnx_reshape(m, value, (int64_t[]){rk_shape_size(shape)}, 1);
 }
 
 rk_onnx_value rk_onnx_node_input_rows(rk_onnx_model *m, const rk_node *node, int32_t k) {

@@ -56,7 +56,7 @@ static rk_onnx_value running_statistic(rk_onnx_model *m, const rk_node *node, in
     rk_buffer_printf(&name, "%s/%s", node->name, node->state_names[k]);
     if (m->writer.status == RK_OK) m->writer.status = name.status;
     rk_onnx_value value =
-        m->writer.status == RK_OK ? rk_onnx_parameter(m, name.data, rk_shape_width(node->shape), 1) : -1;
+        m->writer.status == RK_OK ? rk_onnx_parameter(m, name.data, rk_shape_size(node->shape), 1) : -1;
     rk_buffer_release(&name);
     return value;
 }

@@ -128,10 +128,10 @@ static rk_value add_row_product(rk_graph *graph, rk_value looked_up, const rk_pr
     for (int32_t at = 0; at < f->width; at += dim) {
         snprintf(name, sizeof name, RK_FEATURE_PREFIX "%s/row_%d", f->name, at / dim);
         rk_op_options columns = {.first = f->first + at, .count = dim};
-        rk_value row = rk_graph_add(graph, "slice", name, &columns, &looked_up, 1);
+        rk_value row = rk_graph_add_op(graph, "slice", name, &columns, &looked_up, 1);
         snprintf(name, sizeof name, RK_FEATURE_PREFIX "%s/product_%d", f->name, at / dim);
         product =
-            product < 0 ? row : rk_graph_add(graph, "multiply", name, NULL, (rk_value[]){product, row}, 2);
+            product < 0 ? row : rk_graph_add_op(graph, "multiply", name, NULL, (rk_value[]){product, row}, 2);
     }
     return product;
 }
@@ -151,13 +151,13 @@ static rk_status add_feature_products(rk_graph *graph, const rk_data_schema *sch
         rk_op_options columns = {.first = f->first, .count = f->width};
         bool multiplied = is_product_feature(schema, collection->sources[i]);
         parts[i] = multiplied ? add_row_product(graph, looked_up, f, dim)
-                              : rk_graph_add(graph, "slice", name, &columns, &looked_up, 1);
+                              : rk_graph_add_op(graph, "slice", name, &columns, &looked_up, 1);
         if (multiplied) f->width = dim;
         f->first = width;
         width += f->width;
     }
-    *vectors =
-        rk_graph_add(graph, "concat", rk_graph_inputs[RK_INPUT_VECTORS], NULL, parts, collection->n_vectors);
+    *vectors = rk_graph_add_op(graph, "concat", rk_graph_inputs[RK_INPUT_VECTORS], NULL, parts,
+                               collection->n_vectors);
     return RK_OK;
 }
 
@@ -213,11 +213,11 @@ static rk_status add_graph_inputs(rk_model *model, const rk_model_options *optio
                (long long)width);
     inputs.n_vectors = (int32_t)n_vectors;
     inputs.dim = collection->n_vectors ? table_config_of_feature(collection, 0)->dim : 0;
-    if (model->n_dense) inputs.dense = rk_graph_input(graph, "dense", (rk_shape){1, model->n_dense});
+    if (model->n_dense) inputs.dense = rk_graph_add_input(graph, "dense", (rk_shape){1, model->n_dense});
     rk_value looked_up = -1;
     if (width)
-        looked_up = rk_graph_input(graph, n_multiplied ? "looked_up" : rk_graph_inputs[RK_INPUT_VECTORS],
-                                   (rk_shape){1, (int32_t)width});
+        looked_up = rk_graph_add_input(graph, n_multiplied ? "looked_up" : rk_graph_inputs[RK_INPUT_VECTORS],
+                                       (rk_shape){1, (int32_t)width});
     inputs.vectors = looked_up;
     if (n_multiplied)
         RK_TRY(
@@ -230,9 +230,10 @@ static rk_status add_graph_inputs(rk_model *model, const rk_model_options *optio
                                 ? "vector_rows"
                                 : NULL; /* which in a graph is of the vectors as they are looked up */
     if (width && rk_model_reads_input(options->model, RK_INPUT_VECTOR_ROWS))
-        inputs.vector_rows = rk_graph_add(graph, "reshape", rows_name, &rows, &inputs.vectors, 1);
-    if (n_linear) inputs.linear = rk_graph_input(graph, "linear", (rk_shape){1, (int32_t)n_linear});
-    if (n_sequences) inputs.lengths = rk_graph_input(graph, "lengths", (rk_shape){1, (int32_t)n_sequences});
+        inputs.vector_rows = rk_graph_add_op(graph, "reshape", rows_name, &rows, &inputs.vectors, 1);
+    if (n_linear) inputs.linear = rk_graph_add_input(graph, "linear", (rk_shape){1, (int32_t)n_linear});
+    if (n_sequences)
+        inputs.lengths = rk_graph_add_input(graph, "lengths", (rk_shape){1, (int32_t)n_sequences});
     for (int32_t f = 0; f < collection->n_features; f++)
         model->lookups[f].input = f < collection->n_vectors ? looked_up : inputs.linear;
     model->vectors = looked_up;
@@ -300,7 +301,7 @@ static rk_status find_statistics_tensors(rk_model *model) {
 
 /* Sums of rows' gradients follow the graph's micro-batches. */
 static void set_gradient_leaves(rk_model *model) {
-    int64_t micro_batch = rk_graph_micro_batch(model->graph);
+    int64_t micro_batch = rk_graph_micro_batch_size(model->graph);
     for (int32_t f = 0; f < model->n_lookups && micro_batch < model->max_here; f++)
         rk_embeddings_set_gradient_leaves(model->embeddings, f, (rk_leaves){0, micro_batch});
 }
@@ -477,7 +478,7 @@ static rk_status build_whole_model(rk_model *model, const rk_model_options *opti
     RK_TRY(choose_disk_storage(model, options, collection));
     RK_TRY(rk_ranks_create(options, &model->ranks));
     RK_TRY(finish_graph(model, options));
-    int64_t micro_batch = rk_graph_micro_batch(model->graph);
+    int64_t micro_batch = rk_graph_micro_batch_size(model->graph);
     rk_ranks_set_sample_splits(model->ranks, micro_batch, model->max_here);
     RK_TRY(create_store(model, options, collection));
     if (options->device && options->cluster)

@@ -40,7 +40,7 @@ static uint64_t max_values_of_table(const rk_model *model, int32_t t) {
 }
 
 rk_model_bytes rk_model_count_bytes(const rk_model *model) {
-    rk_model_bytes bytes = {.arena = rk_graph_bytes(model->graph, rk_parallel_threads())};
+    rk_model_bytes bytes = {.arena = rk_graph_memory_bytes(model->graph, rk_parallel_threads())};
     for (int i = 0; i < 4; i++) bytes.arena += model->memory[i].n_bytes;
     bytes.arena += model->loss->bytes(model);
     for (int32_t t = 0; t < rk_embeddings_n_tables(model->embeddings); t++) {

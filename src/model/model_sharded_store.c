@@ -68,7 +68,7 @@ rk_status rk_model_create_sharded(rk_model *model, const rk_model_options *optio
                                  .comm = ranks->comm,
                                  .roles = ranks->roles,
                                  .first_micro_batches = ranks->first_micro_batches,
-                                 .micro_batch_samples = rk_graph_micro_batch(model->graph),
+                                 .micro_batch_samples = rk_graph_micro_batch_size(model->graph),
                                  .wire = request.wire,
                                  .staleness = options->staleness,
                                  .dynamic = collection->dynamic};

@@ -53,7 +53,7 @@ static rk_value add_logit_node(const rk_model *model, const rk_model_task *task,
                                const rk_op_options *options, const rk_value *inputs, int32_t n_inputs) {
     char name[512];
     snprintf(name, sizeof name, "task:%s", task->name);
-    return rk_graph_add(model->graph, op, name, options, inputs, n_inputs);
+    return rk_graph_add_op(model->graph, op, name, options, inputs, n_inputs);
 }
 
 /* Each task's column of the logits, which have none for products, and then the products'. */
@@ -75,11 +75,12 @@ rk_status rk_model_concat_task_logits(rk_model *model, bool learns_weights) {
         RK_AUTOFREE rk_value *columns = NULL;
         RK_TRY(rk_alloc((size_t)model->n_tasks, sizeof *columns, &columns));
         add_logit_columns(model, columns);
-        model->logits = rk_graph_add(model->graph, "concat", "tasks:logits", NULL, columns, model->n_tasks);
+        model->logits =
+            rk_graph_add_op(model->graph, "concat", "tasks:logits", NULL, columns, model->n_tasks);
     }
-    rk_graph_output(model->graph, model->logits);
+    rk_graph_mark_output(model->graph, model->logits);
     model->log_variances =
         learns_weights ? rk_constant(model->graph, RK_LOG_VARIANCES_NAME, model->n_tasks) : -1;
-    if (learns_weights) rk_graph_output(model->graph, model->log_variances);
+    if (learns_weights) rk_graph_mark_output(model->graph, model->log_variances);
     return RK_OK;
 }

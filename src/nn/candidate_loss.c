@@ -45,20 +45,20 @@ static size_t count_groups(const rk_candidate_loss *l) {
 }
 
 /* The first block of n samples that is in the micro-batch or in one after it. */
-static size_t block_partition(int64_t n, int32_t n_micro_batches, int32_t micro_batch) {
+static size_t first_block_of_micro_batch(int64_t n, int32_t n_micro_batches, int32_t micro_batch) {
     return rk_block_count((size_t)n, ROWS) * (size_t)micro_batch / (size_t)n_micro_batches;
 }
 
-int64_t rk_candidate_loss_split(int64_t n, int32_t n_micro_batches, int32_t micro_batch) {
-    int64_t cut = (int64_t)block_partition(n, n_micro_batches, micro_batch) * ROWS;
+int64_t rk_candidate_loss_first_sample(int64_t n, int32_t n_micro_batches, int32_t micro_batch) {
+    int64_t cut = (int64_t)first_block_of_micro_batch(n, n_micro_batches, micro_batch) * ROWS;
     return cut < n ? cut : n;
 }
 
 /* A micro-batch's blocks, dealt out to its groups. */
-static void assign_blocks(rk_candidate_loss *l, int32_t here) {
+static void assign_blocks_to_groups(rk_candidate_loss *l, int32_t here) {
     int32_t micro_batch = l->config.first_micro_batch + here;
-    size_t begin = block_partition(l->args->n, l->config.n_micro_batches, micro_batch),
-           n = block_partition(l->args->n, l->config.n_micro_batches, micro_batch + 1) - begin;
+    size_t begin = first_block_of_micro_batch(l->args->n, l->config.n_micro_batches, micro_batch),
+           n = first_block_of_micro_batch(l->args->n, l->config.n_micro_batches, micro_batch + 1) - begin;
     size_t groups = n < l->a_micro_batch ? n : l->a_micro_batch;
     for (size_t i = 0; i < l->a_micro_batch; i++) {
         group *g = &l->groups[(size_t)here * l->a_micro_batch + i];
@@ -67,7 +67,7 @@ static void assign_blocks(rk_candidate_loss *l, int32_t here) {
     }
 }
 
-static rk_status reserve_memory(rk_candidate_loss *l) {
+static rk_status allocate_score_memory(rk_candidate_loss *l) {
     const rk_candidate_loss_config *c = &l->config;
     size_t cols = (size_t)l->n_cols;
     RK_TRY(rk_packed_matrix_create(c->dim, l->n_cols, RK_F32, ROWS, &l->matrix));
@@ -94,7 +94,7 @@ rk_status rk_candidate_loss_create(const rk_candidate_loss_config *config, rk_ca
                rk_block_count(rk_block_count((size_t)config->max_n, ROWS), (size_t)l->config.n_micro_batches),
            groups = rk_block_count(MAX_GROUPS, (size_t)l->config.n_micro_batches);
     l->a_micro_batch = blocks < groups ? blocks : groups;
-    rk_status status = reserve_memory(l);
+    rk_status status = allocate_score_memory(l);
     if (status == RK_OK)
         *out = l;
     else
@@ -119,7 +119,7 @@ uint64_t rk_candidate_loss_bytes(const rk_candidate_loss *l) {
 }
 
 /* TILE of the candidates as columns; zeros where there are none. */
-static void transpose_tile(void *context, size_t task, int thread) {
+static void transpose_candidate_tile(void *context, size_t task, int thread) {
     (void)thread;
     rk_candidate_loss *l = context;
     int64_t dim = l->config.dim, begin = (int64_t)task * TILE,
@@ -136,7 +136,8 @@ static void transpose_tile(void *context, size_t task, int thread) {
                 c < l->n_candidates ? l->args->items[(l->first + c) * dim + k] : 0;
 }
 
-static rk_status run_block(rk_candidate_loss *l, group *g, int64_t begin, int64_t n) {
+static rk_status compute_block_scores_and_gradients(rk_candidate_loss *l, group *g, int64_t begin,
+                                                    int64_t n) {
     const rk_candidate_loss_args *a = l->args;
     const rk_candidate_loss_config *c = &l->config;
     int64_t dim = c->dim;
@@ -170,7 +171,7 @@ static rk_status run_block(rk_candidate_loss *l, group *g, int64_t begin, int64_
                                      a->user_gradient + begin * dim, g->workspace);
 }
 
-static void run_group(void *context, size_t task, int thread) {
+static void run_blocks_of_group(void *context, size_t task, int thread) {
     (void)thread;
     rk_candidate_loss *l = context;
     group *g = &l->groups[task];
@@ -185,12 +186,12 @@ static void run_group(void *context, size_t task, int thread) {
 
 /* What micro-batch number `here` of those here adds to number k of items begin .. end-1: of their own
  * samples' scores, and of their columns, where they are candidates. */
-static void sum_micro_batch(const rk_candidate_loss *l, int32_t here, int64_t k, int64_t begin, int64_t end,
-                            rk_real *out) {
+static void sum_item_gradients_of_micro_batch(const rk_candidate_loss *l, int32_t here, int64_t k,
+                                              int64_t begin, int64_t end, rk_real *out) {
     const rk_candidate_loss_args *a = l->args;
     int32_t micro_batch = l->config.first_micro_batch + here;
-    int64_t first_own = rk_candidate_loss_split(a->n, l->config.n_micro_batches, micro_batch),
-            last_own = rk_candidate_loss_split(a->n, l->config.n_micro_batches, micro_batch + 1);
+    int64_t first_own = rk_candidate_loss_first_sample(a->n, l->config.n_micro_batches, micro_batch),
+            last_own = rk_candidate_loss_first_sample(a->n, l->config.n_micro_batches, micro_batch + 1);
     for (int64_t i = begin; i < end; i++)
         out[i - begin] = i >= first_own && i < last_own ? l->own[i] * a->users[i * l->config.dim + k] : 0;
     for (size_t g = (size_t)here * l->a_micro_batch; g < (size_t)(here + 1) * l->a_micro_batch; g++) {
@@ -204,8 +205,8 @@ static void sum_micro_batch(const rk_candidate_loss *l, int32_t here, int64_t k,
 }
 
 /* The same over all micro-batches here, in sums[0]. */
-static void sum_micro_batches(const rk_candidate_loss *l, int64_t k, int64_t begin, int64_t end,
-                              rk_real sums[RK_TREE_DEPTH][TILE]) {
+static void sum_item_gradients_over_micro_batches(const rk_candidate_loss *l, int64_t k, int64_t begin,
+                                                  int64_t end, rk_real sums[RK_TREE_DEPTH][TILE]) {
     rk_tree_sum tree = {.depth = 0};
     for (int32_t here = 0; here <= l->config.n_here; here++) {
         uint32_t micro_batch = (uint32_t)(l->config.first_micro_batch + here);
@@ -216,13 +217,13 @@ static void sum_micro_batches(const rk_candidate_loss *l, int64_t k, int64_t beg
         }
         if (ends) return;
         rk_tree_sum_push(&tree, micro_batch);
-        sum_micro_batch(l, here, k, begin, end, sums[tree.depth - 1]);
+        sum_item_gradients_of_micro_batch(l, here, k, begin, end, sums[tree.depth - 1]);
     }
 }
 
 /* Gradients of TILE items, TILE numbers of each at a time: their sums, which lie far apart in memory, are
  * brought together first, and written after. */
-static void sum_tile(void *context, size_t task, int thread) {
+static void sum_item_gradients_of_tile(void *context, size_t task, int thread) {
     (void)thread;
     rk_candidate_loss *l = context;
     int64_t dim = l->config.dim, n_items = l->args->n + l->config.n_sampled, begin = (int64_t)task * TILE,
@@ -231,7 +232,7 @@ static void sum_tile(void *context, size_t task, int thread) {
     for (int64_t first = 0; first < dim; first += TILE) {
         int64_t last = first + TILE < dim ? first + TILE : dim;
         for (int64_t k = first; k < last; k++) {
-            sum_micro_batches(l, k, begin, end, sums);
+            sum_item_gradients_over_micro_batches(l, k, begin, end, sums);
             memcpy(turned[k - first], sums[0], sizeof sums[0]);
         }
         for (int64_t i = begin; i < end; i++)

@@ -39,7 +39,7 @@ rk_status rk_candidate_loss_create(const rk_candidate_loss_config *config, rk_ca
 void rk_candidate_loss_free(rk_candidate_loss *loss);
 uint64_t rk_candidate_loss_bytes(const rk_candidate_loss *loss);
 /* The first of n samples that is in micro-batch `micro_batch` of n_micro_batches or in one after it. */
-int64_t rk_candidate_loss_split(int64_t n, int32_t n_micro_batches, int32_t micro_batch);
+int64_t rk_candidate_loss_first_sample(int64_t n, int32_t n_micro_batches, int32_t micro_batch);
 
 typedef struct rk_candidate_loss_args {
     int64_t n;            /* <= max_n */

@@ -93,7 +93,7 @@ static void add_l2_and_sum_squares(void *context, size_t task, int thread) {
     o->squares[task] = sum_of_squares(p->gradient + at->first, at->count);
 }
 
-static void update_piece(void *context, size_t task, int thread) {
+static void update_parameter_piece(void *context, size_t task, int thread) {
     (void)thread;
     const rk_dense_optimizer *o = context;
     const rk_dense_piece *at = &o->pieces[task];
@@ -109,7 +109,7 @@ static void update_piece(void *context, size_t task, int thread) {
     rk_optimizer_step(&update, p->value + at->first, slots[0], slots[1], g, at->count);
 }
 
-rk_status rk_dense_optimizer_check(rk_dense_optimizer *o) {
+rk_status rk_dense_optimizer_check_gradients(rk_dense_optimizer *o) {
     rk_parallel_for_work(o->n_pieces, o->n_values, add_l2_and_sum_squares, o);
     double sum = 0;
     for (size_t i = 0; i < o->n_pieces; i++) {

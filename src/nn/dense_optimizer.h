@@ -18,7 +18,7 @@ rk_status rk_dense_optimizer_create(const rk_dense_optimizer_config *config, rk_
 void rk_dense_optimizer_free(rk_dense_optimizer *optimizer);
 /* One step from the graph's gradients, in two parts: check fails with RK_NOT_FINITE, naming the parameter,
  * before anything is written. */
-rk_status rk_dense_optimizer_check(rk_dense_optimizer *optimizer);
+rk_status rk_dense_optimizer_check_gradients(rk_dense_optimizer *optimizer);
 void rk_dense_optimizer_apply(rk_dense_optimizer *optimizer);
 void rk_dense_optimizer_scale_learning_rate(rk_dense_optimizer *optimizer, double factor);
 /* "dense/<parameter>/<slot>" and "dense/step". */

@@ -12,7 +12,7 @@ rk_real rk_loss_prediction(rk_loss_kind kind, rk_real logit) {
     return kind == RK_LOSS_MSE ? logit : (rk_real)rk_sigmoid((double)logit);
 }
 
-double rk_loss_total_weight(int64_t n, const float *weights, const float *labels, int64_t stride) {
+double rk_loss_sum_weights(int64_t n, const float *weights, const float *labels, int64_t stride) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++)
         if (!labels || !isnan(labels[i * stride])) sum += weights ? (double)weights[i] : 1;

@@ -21,19 +21,19 @@ typedef struct rk_loss_args {
     const float *weights;  /* [n] or NULL */
     bool optional;         /* a label may be absent (NaN): such a sample has no loss and no gradient */
     double smoothing;      /* a label y counts as y (1 - smoothing) + smoothing / 2 (Szegedy et al., 2016) */
-    double scale;          /* the task's weight over rk_loss_total_weight of the whole batch */
+    double scale;          /* the task's weight over rk_loss_sum_weights of the whole batch */
     rk_real *gradient;     /* [n, n_tasks], column `task` written; or NULL */
 } rk_loss_args;
 
 /* Sum of the samples' weights, all 1 where `weights` [n] is NULL: of all samples, or of those whose label is
  * there. labels: [n], `stride` apart, or NULL: all. */
-double rk_loss_total_weight(int64_t n, const float *weights, const float *labels, int64_t stride);
+double rk_loss_sum_weights(int64_t n, const float *weights, const float *labels, int64_t stride);
 
 /* *out = scale * sum_i w_i l_i, these samples' part of the batch's mean loss; the gradient is of that.
  * Stable for large logits. */
 void rk_loss_compute(const rk_loss_args *args, double *out);
 
 /* What a logit means to a user: sigmoid(x), or x itself. */
-rk_real rk_loss_prediction(rk_loss_kind kind, rk_real logit);
+rk_real rk_loss_prediction_of_logit(rk_loss_kind kind, rk_real logit);
 
 #endif

@@ -51,7 +51,7 @@ static void add_layer(chain *c, int k, int32_t *parameter, rk_rng *rng) {
     bool by_row = options[k].by_row;
     char name[8];
     snprintf(name, sizeof name, "l%d", k);
-    c->output = rk_graph_add(c->graph, "linear", name, &options[k], &c->output, 1);
+    c->output = rk_graph_add_op(c->graph, "linear", name, &options[k], &c->output, 1);
     *l = (layer){.rows = by_row ? from.rows : 1,
                  .in = by_row ? from.cols : (int64_t)from.rows * from.cols,
                  .out = options[k].units,
@@ -71,9 +71,9 @@ static void chain_init(chain *c) {
     rk_rng rng = {5, 2, 0};
     memset(c, 0, sizeof *c);
     OK(rk_graph_create(5, &c->graph));
-    c->output = c->input = rk_graph_input(c->graph, "x", (rk_shape){ROWS, IN});
+    c->output = c->input = rk_graph_add_input(c->graph, "x", (rk_shape){ROWS, IN});
     for (int k = 0; k < N_LAYERS; k++) add_layer(c, k, &parameter, &rng);
-    rk_graph_output(c->graph, c->output);
+    rk_graph_mark_output(c->graph, c->output);
     OK(rk_graph_finish(c->graph, MAX_BATCH, true));
     OK(rk_device_graph_create(c->graph, NULL, device,
                               &(rk_device_graph_options){.max_batch = MAX_BATCH, .training = true},

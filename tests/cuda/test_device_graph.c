@@ -245,14 +245,14 @@ static void build_inputs(setting *s) {
     s->tolerance = F32;
     snprintf(s->name, sizeof s->name, "inputs");
     OK(rk_graph_create(5, &s->graph));
-    rk_value a = s->inputs[0] = rk_graph_input(s->graph, "a", (rk_shape){1, A}),
-             b = s->inputs[1] = rk_graph_input(s->graph, "b", (rk_shape){3, B / 3});
-    rk_value c = s->inputs[2] = rk_graph_input(s->graph, "c", (rk_shape){1, C}),
+    rk_value a = s->inputs[0] = rk_graph_add_input(s->graph, "a", (rk_shape){1, A}),
+             b = s->inputs[1] = rk_graph_add_input(s->graph, "b", (rk_shape){3, B / 3});
+    rk_value c = s->inputs[2] = rk_graph_add_input(s->graph, "c", (rk_shape){1, C}),
              side = rk_linear(s->graph, "side", a, C, true, RK_F32);
     rk_value whole = rk_concat(s->graph, (rk_value[]){side, rk_reshape(s->graph, b, 1, B), c}, 3),
              twice = rk_add(s->graph, (rk_value[]){whole, rk_relu(s->graph, whole)}, 2);
     s->output = rk_linear(s->graph, "end", twice, Y, true, RK_F32);
-    rk_graph_output(s->graph, s->output);
+    rk_graph_mark_output(s->graph, s->output);
     rk_graph_retain_values(s->graph);
     OK(rk_graph_finish(s->graph, MAX_BATCH, true));
 }

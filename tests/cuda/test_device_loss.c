@@ -42,7 +42,7 @@ static batch make(int64_t n, bool weighted) {
         }
     }
     for (int t = 0; t < N_TASKS; t++) {
-        double here = rk_loss_total_weight(n, b.weights, tasks[t].optional ? b.labels + t : NULL, N_TASKS),
+        double here = rk_loss_sum_weights(n, b.weights, tasks[t].optional ? b.labels + t : NULL, N_TASKS),
                elsewhere = n % 2 ? 0 : t * 3.5; /* in other ranks' parts of the batch */
         b.shares[t] = here > 0 ? here / (here + elsewhere) : 0;
         b.scales[t] = here > 0 ? task_weights[t] / (here + elsewhere) : 0;
@@ -102,19 +102,19 @@ static results on_gpu(const batch *b, bool learns) {
     double *scales = on_device(b->scales, sizeof b->scales), *shares = on_device(b->shares, sizeof b->shares),
            *losses = on_device(NULL, sizeof r.losses);
     uint32_t *stop = on_device(&(uint32_t){RK_CUDA_STOP_ROWS}, sizeof *stop);
-    rk_device_losses(t, stream,
-                     &(rk_device_loss_args){.n = b->n,
-                                            .logits = logits,
-                                            .gradient = gradient,
-                                            .labels = labels,
-                                            .weights = weights,
-                                            .scales = scales,
-                                            .shares = shares,
-                                            .log_variances = learns ? log_variances : NULL,
-                                            .log_variance_gradient = learns ? slopes : NULL,
-                                            .losses = losses,
-                                            .stop = stop,
-                                            .stop_bit = RK_CUDA_STOP_LOSS});
+    rk_device_compute_losses(t, stream,
+                             &(rk_device_loss_args){.n = b->n,
+                                                    .logits = logits,
+                                                    .gradient = gradient,
+                                                    .labels = labels,
+                                                    .weights = weights,
+                                                    .scales = scales,
+                                                    .shares = shares,
+                                                    .log_variances = learns ? log_variances : NULL,
+                                                    .log_variance_gradient = learns ? slopes : NULL,
+                                                    .losses = losses,
+                                                    .stop = stop,
+                                                    .stop_bit = RK_CUDA_STOP_LOSS});
     OK(rk_stream_sync(stream));
     OK(rk_device_download(device, r.losses, losses, sizeof r.losses));
     OK(rk_device_download(device, r.gradient, gradient, n_bytes));
@@ -173,11 +173,11 @@ static void test_predictions(void **state) {
     OK(rk_device_tasks_create(device, N_TASKS, tasks, &t));
     float *logits = on_device(b.logits, N * N_TASKS * sizeof(float)),
           *out = on_device(NULL, N * N_TASKS * sizeof(float)), got[N * N_TASKS];
-    rk_device_predictions(t, stream, N, logits, out);
+    rk_device_compute_predictions(t, stream, N, logits, out);
     OK(rk_stream_sync(stream));
     OK(rk_device_download(device, got, out, sizeof got));
     for (int i = 0; i < N * N_TASKS; i++) {
-        float expected = rk_loss_prediction(tasks[i % N_TASKS].kind, b.logits[i]);
+        float expected = rk_loss_prediction_of_logit(tasks[i % N_TASKS].kind, b.logits[i]);
         if (!(fabsf(got[i] - expected) <= 1e-6f * fabsf(expected)))
             fail_msg("prediction %d: %g, on the CPU %g", i, got[i], expected);
     }

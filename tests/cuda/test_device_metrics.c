@@ -43,7 +43,7 @@ static void fill(batch *b, shape of) {
 static rk_status device_metrics(void *context, bool binary, int64_t n, const rk_metric_sample *samples,
                                 const int64_t *groups, rk_metric_totals *out) {
     (void)context;
-    return rk_device_metrics(device, stream, binary, n, samples, groups, out);
+    return rk_device_compute_metrics(device, stream, binary, n, samples, groups, out);
 }
 
 static void compute(const batch *b, shape of, rk_metrics_offload_function *function, double *values) {
@@ -119,10 +119,10 @@ static void test_refusals(void **state) {
     (void)state;
     rk_metric_sample sample = {0};
     rk_metric_totals out;
-    FAILS(rk_device_metrics(device, stream, true, 0, &sample, NULL, &out), RK_INVALID_ARGUMENT,
+    FAILS(rk_device_compute_metrics(device, stream, true, 0, &sample, NULL, &out), RK_INVALID_ARGUMENT,
           "metrics need at least one sample, not 0");
-    FAILS(rk_device_metrics(device, stream, true, (int64_t)1 << 31, &sample, NULL, &out), RK_NO_MEMORY,
-          "metrics on a GPU support fewer than 2^31 samples");
+    FAILS(rk_device_compute_metrics(device, stream, true, (int64_t)1 << 31, &sample, NULL, &out),
+          RK_NO_MEMORY, "metrics on a GPU support fewer than 2^31 samples");
 }
 
 int main(void) {

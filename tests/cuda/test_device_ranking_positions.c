@@ -84,7 +84,7 @@ static void check(bool with_masked, int64_t scores_at_once) {
     rk_ranking_positions a = args_of(with_masked);
     int64_t n_masked = 0;
     memset(places, 0xAB, sizeof places);
-    OK(rk_device_ranking_positions(device, stream, &a, scores_at_once));
+    OK(rk_device_compute_ranking_positions(device, stream, &a, scores_at_once));
     for (int u = 0; u < USERS; u++)
         for (int64_t i = asked.offsets[numbers[u]]; i < asked.offsets[numbers[u] + 1]; i++) {
             uint32_t expected = count_before(u, asked.items[i], with_masked);
@@ -108,7 +108,7 @@ static void test_no_users(void **state) {
     (void)state;
     rk_ranking_positions a = args_of(true);
     a.n_users = 0;
-    OK(rk_device_ranking_positions(device, stream, &a, 0));
+    OK(rk_device_compute_ranking_positions(device, stream, &a, 0));
 }
 
 /* Last, since it spoils the vectors. A masked score may be anything. */
@@ -127,11 +127,11 @@ static void test_not_finite(void **state) {
     users[3 * DIM] = 1;
     items[100 * DIM + 1] = items[300 * DIM + 1] = 0;
     a.masked = (rk_item_lists){everyone.offsets, everyone.items};
-    OK(rk_device_ranking_positions(device, stream, &a, 0));
+    OK(rk_device_compute_ranking_positions(device, stream, &a, 0));
     everyone.items[2 * numbers[3]] = 99;
     snprintf(message, sizeof message, "user %d: the score of item 100 is inf", (int)numbers[3]);
-    FAILS(rk_device_ranking_positions(device, stream, &a, 5 * ITEMS), RK_NOT_FINITE, message);
-    FAILS(rk_device_ranking_positions(device, stream, &a, 0), RK_NOT_FINITE, message);
+    FAILS(rk_device_compute_ranking_positions(device, stream, &a, 5 * ITEMS), RK_NOT_FINITE, message);
+    FAILS(rk_device_compute_ranking_positions(device, stream, &a, 0), RK_NOT_FINITE, message);
 }
 
 int main(void) {

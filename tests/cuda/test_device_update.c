@@ -22,12 +22,12 @@ typedef struct model {
 static model build(const rk_dense_optimizer_config *config) {
     model m;
     OK(rk_graph_create(5, &m.graph));
-    m.x = rk_graph_input(m.graph, "x", (rk_shape){1, IN});
+    m.x = rk_graph_add_input(m.graph, "x", (rk_shape){1, IN});
     rk_value h = rk_linear(m.graph, "wide", m.x, 400, false, RK_F32);
     h = rk_relu(m.graph, rk_batch_norm(m.graph, "norm", h));
     h = rk_dropout(m.graph, h, 0.2);
     m.y = rk_linear(m.graph, "end", h, 1, true, RK_F32);
-    rk_graph_output(m.graph, m.y);
+    rk_graph_mark_output(m.graph, m.y);
     rk_graph_retain_values(m.graph);
     OK(rk_graph_finish(m.graph, N, true));
     OK(rk_dense_optimizer_create(config, m.graph, &m.optimizer));
@@ -69,7 +69,7 @@ static void step_on_cpu(model *m, int64_t step, const float *x, const float *dy)
     OK(rk_graph_forward(m->graph, N, true, step, NULL));
     memcpy(rk_graph_gradient(m->graph, m->y), dy, N * sizeof *dy);
     OK(rk_graph_backward(m->graph, N));
-    OK(rk_dense_optimizer_check(m->optimizer));
+    OK(rk_dense_optimizer_check_gradients(m->optimizer));
     rk_dense_optimizer_apply(m->optimizer);
 }
 
@@ -77,7 +77,7 @@ static void launch_step(const model *m, rk_device_graph *g, memory at) {
     rk_device_graph_forward(g, stream, N, 0, N, true, at.step);
     rk_stream_copy(stream, rk_device_graph_gradient(g, m->y), at.dy, N * sizeof(float));
     rk_device_graph_backward(g, stream, N);
-    rk_device_graph_gradient_norm(g, stream, at.stop);
+    rk_device_graph_compute_gradient_norm(g, stream, at.stop);
     rk_device_graph_update(g, stream, at.stop);
 }
 
@@ -88,7 +88,7 @@ static uint32_t step_on_device(const model *m, rk_device_graph *g, memory at, in
     OK(rk_device_upload(device, at.stop, &stop, sizeof stop));
     OK(rk_device_upload(device, at.dy, dy, N * sizeof *dy));
     OK(rk_device_upload(device, rk_device_graph_data(g, m->x), x, N * IN * sizeof *x));
-    OK(rk_device_graph_prepare(g, stream));
+    OK(rk_device_graph_prepare_update(g, stream));
     if (at.launches)
         rk_launch_graph_run(at.launches, stream);
     else

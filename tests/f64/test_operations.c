@@ -203,10 +203,10 @@ static void test_losses(void **state) {
         rk_loss_compute(&all, &whole);
         assert_true(isnan(whole));
     }
-    assert_true(rk_loss_total_weight(6, weights, absent, 1) == 5.5 &&
-                rk_loss_total_weight(6, NULL, absent, 1) == 4 && rk_loss_total_weight(6, NULL, NULL, 1) == 6);
-    assert_true(rk_loss_total_weight(3, NULL, absent, 2) == 2 &&
-                rk_loss_total_weight(6, weights, NULL, 1) == 8.5);
+    assert_true(rk_loss_sum_weights(6, weights, absent, 1) == 5.5 &&
+                rk_loss_sum_weights(6, NULL, absent, 1) == 4 && rk_loss_sum_weights(6, NULL, NULL, 1) == 6);
+    assert_true(rk_loss_sum_weights(3, NULL, absent, 2) == 2 &&
+                rk_loss_sum_weights(6, weights, NULL, 1) == 8.5);
     rk_loss_args args = {.kind = RK_LOSS_MSE,
                          .n = 6,
                          .n_tasks = 1,
@@ -228,10 +228,10 @@ static void test_product_logit(void **state) {
                                    {900, 900, 899.30685281944}, {40, 41, 39.686738312481777}};
     rk_graph *graph;
     OK(rk_graph_create(5, &graph));
-    rk_value a = rk_graph_input(graph, "a", (rk_shape){1, 6}),
-             b = rk_graph_input(graph, "b", (rk_shape){1, 6}),
-             z = rk_graph_add(graph, "product_logit", NULL, NULL, (rk_value[]){a, b}, 2);
-    rk_graph_output(graph, z);
+    rk_value a = rk_graph_add_input(graph, "a", (rk_shape){1, 6}),
+             b = rk_graph_add_input(graph, "b", (rk_shape){1, 6}),
+             z = rk_graph_add_op(graph, "product_logit", NULL, NULL, (rk_value[]){a, b}, 2);
+    rk_graph_mark_output(graph, z);
     rk_graph_retain_values(graph);
     OK(rk_graph_finish(graph, 1, true));
     for (int i = 0; i < 6; i++) {

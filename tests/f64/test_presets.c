@@ -31,14 +31,15 @@ static rk_graph *build(const rk_model_section *section, inputs given, rk_preset_
                            .n_features = 2};
     rk_graph *graph;
     OK(rk_graph_create(3, &graph));
-    if (given.dense) in.dense = rk_graph_input(graph, "dense", (rk_shape){1, N_DENSE});
+    if (given.dense) in.dense = rk_graph_add_input(graph, "dense", (rk_shape){1, N_DENSE});
     if (given.vectors && preset->vectors)
-        in.vectors = rk_graph_input(graph, "vectors", (rk_shape){1, N_VECTORS * DIM});
+        in.vectors = rk_graph_add_input(graph, "vectors", (rk_shape){1, N_VECTORS * DIM});
     if (in.vectors >= 0 && preset->equal_dims) in.vector_rows = rk_reshape(graph, in.vectors, N_VECTORS, DIM);
-    if (given.linear && preset->linear) in.linear = rk_graph_input(graph, "linear", (rk_shape){1, N_VECTORS});
-    if (preset->lengths) in.lengths = rk_graph_input(graph, "lengths", (rk_shape){1, 1});
+    if (given.linear && preset->linear)
+        in.linear = rk_graph_add_input(graph, "linear", (rk_shape){1, N_VECTORS});
+    if (preset->lengths) in.lengths = rk_graph_add_input(graph, "lengths", (rk_shape){1, 1});
     *logits = preset->build(graph, section, &in);
-    rk_graph_output(graph, *logits);
+    rk_graph_mark_output(graph, *logits);
     rk_graph_retain_values(graph);
     OK(rk_graph_finish(graph, N, true));
     *out = in;

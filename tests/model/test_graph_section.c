@@ -202,8 +202,8 @@ static void test_options(void **state) {
                 check_option(op, &options[i]); /* of one row: no pairs; it has no options */
     rk_graph *graph;
     OK(rk_graph_create(1, &graph));
-    rk_value x = rk_graph_input(graph, "x", (rk_shape){1, 3});
-    assert_int_equal(rk_graph_add(graph, "relu", NULL, &(rk_op_options){.rate = 0.5}, &x, 1), -1);
+    rk_value x = rk_graph_add_input(graph, "x", (rk_shape){1, 3});
+    assert_int_equal(rk_graph_add_op(graph, "relu", NULL, &(rk_op_options){.rate = 0.5}, &x, 1), -1);
     FAILS(rk_graph_status(graph), RK_INVALID_ARGUMENT, "operation 'relu' has no option 'rate'");
     rk_graph_free(graph);
     assert_int_equal(rk_alloc_live(), 0);

@@ -24,15 +24,15 @@ static rk_value build_trial(const trial *t, bool twice, bool same, int64_t n, rk
     for (int i = 0; i < t->n_inputs; i++) {
         char name[8];
         snprintf(name, sizeof name, "x%d", i);
-        inputs[i] = same && i > 0 ? inputs[0] : rk_graph_input(*graph, name, t->inputs[i]);
+        inputs[i] = same && i > 0 ? inputs[0] : rk_graph_add_input(*graph, name, t->inputs[i]);
     }
-    rk_value parts[] = {rk_graph_add(*graph, t->op, "a", &t->options, inputs, t->n_inputs), -1},
+    rk_value parts[] = {rk_graph_add_op(*graph, t->op, "a", &t->options, inputs, t->n_inputs), -1},
              output = parts[0];
     if (twice) {
-        parts[1] = rk_graph_add(*graph, t->op, "b", &t->options, inputs, t->n_inputs);
+        parts[1] = rk_graph_add_op(*graph, t->op, "b", &t->options, inputs, t->n_inputs);
         output = rk_concat(*graph, parts, 2);
     }
-    rk_graph_output(*graph, output);
+    rk_graph_mark_output(*graph, output);
     rk_graph_retain_values(*graph);
     OK(rk_graph_finish(*graph, n, true));
     return output;

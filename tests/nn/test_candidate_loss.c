@@ -167,7 +167,7 @@ static void test_shards_apart(void **state) {
             memcpy(parts[half], item_gradient[1], sizeof parts[half]);
         }
         assert_memory_equal(together, apart, sizeof apart);
-        int64_t cut = rk_candidate_loss_split(n, 4, 2);
+        int64_t cut = rk_candidate_loss_first_sample(n, 4, 2);
         assert_memory_equal(user_gradient[0], users[0], (size_t)(cut * MAX_DIM) * sizeof(rk_real));
         assert_memory_equal(user_gradient[0] + cut * MAX_DIM, users[1] + cut * MAX_DIM,
                             (size_t)((n - cut) * MAX_DIM) * sizeof(rk_real));

@@ -73,8 +73,8 @@ static void test_relu_hides_no_nan(void **state) {
     (void)state;
     rk_graph *graph;
     OK(rk_graph_create(1, &graph));
-    rk_value x = rk_graph_input(graph, "x", (rk_shape){1, 3}), alone = rk_relu(graph, x);
-    rk_graph_output(graph, alone);
+    rk_value x = rk_graph_add_input(graph, "x", (rk_shape){1, 3}), alone = rk_relu(graph, x);
+    rk_graph_mark_output(graph, alone);
     rk_graph_retain_values(graph);
     OK(rk_graph_finish(graph, 1, false));
     memcpy(rk_graph_data(graph, x), (float[]){NAN, -1, 2}, 3 * sizeof(float));
@@ -90,7 +90,7 @@ static rk_graph *make_graph(rk_dtype dtype, bool training, rk_value *x, rk_value
     rk_graph *graph;
     static const int64_t units[] = {65, 33};
     OK(rk_graph_create(3, &graph));
-    *x = rk_graph_input(graph, "x", (rk_shape){1, IN});
+    *x = rk_graph_add_input(graph, "x", (rk_shape){1, IN});
     rk_value cross = rk_cross_v1(graph, "cross", *x, *x);
     rk_value deep = rk_mlp_build(graph, "deep", rk_layer_norm(graph, "norm", cross),
                                  &(rk_mlp){.units = units,
@@ -101,7 +101,7 @@ static rk_graph *make_graph(rk_dtype dtype, bool training, rk_value *x, rk_value
                                            .dtype = dtype});
     rk_value both[2] = {cross, deep};
     *y = rk_linear(graph, "out", rk_concat(graph, both, 2), 1, true, dtype);
-    rk_graph_output(graph, *y);
+    rk_graph_mark_output(graph, *y);
     rk_graph_retain_values(graph);
     OK(rk_graph_finish(graph, BATCH, training));
     return graph;
@@ -127,7 +127,7 @@ static void train(rk_dtype dtype, float *logits) {
             rk_graph_gradient(graph, y)[i] = (rk_graph_data(graph, y)[i] - (float)(i % 3)) / BATCH;
         if (step == 9) memcpy(logits, rk_graph_data(graph, y), BATCH * sizeof *logits);
         OK(rk_graph_backward(graph, BATCH));
-        OK(rk_dense_optimizer_check(optimizer));
+        OK(rk_dense_optimizer_check_gradients(optimizer));
         rk_dense_optimizer_apply(optimizer);
     }
     rk_dense_optimizer_free(optimizer);
@@ -154,9 +154,9 @@ static void test_gradients_are_sums_over_all_samples(void **state) {
     enum { OUT = 3 };
     rk_graph *graph;
     OK(rk_graph_create(1, &graph));
-    rk_value x = rk_graph_input(graph, "x", (rk_shape){1, IN}),
+    rk_value x = rk_graph_add_input(graph, "x", (rk_shape){1, IN}),
              y = rk_linear(graph, "linear", x, OUT, true, RK_F32);
-    rk_graph_output(graph, y);
+    rk_graph_mark_output(graph, y);
     rk_graph_retain_values(graph);
     OK(rk_graph_finish(graph, BATCH, true));
     for (int run = 0; run < 2; run++) {
@@ -195,7 +195,7 @@ static void test_prediction_plan(void **state) {
     (void)state;
     rk_value x, y;
     rk_graph *a = make_graph(RK_F32, true, &x, &y), *b = make_graph(RK_F32, false, &x, &y);
-    assert_true(rk_graph_bytes(b, 1) < rk_graph_bytes(a, 1));
+    assert_true(rk_graph_memory_bytes(b, 1) < rk_graph_memory_bytes(a, 1));
     fill(a, x, 5);
     fill(b, x, 5);
     OK(rk_graph_forward(a, BATCH, false, 0, NULL));
@@ -214,8 +214,8 @@ static void test_dropout_law(void **state) {
     enum { WIDTH = 1000 };
     rk_graph *graph;
     OK(rk_graph_create(1, &graph));
-    rk_value x = rk_graph_input(graph, "x", (rk_shape){1, WIDTH}), y = rk_dropout(graph, x, 0.3);
-    rk_graph_output(graph, y);
+    rk_value x = rk_graph_add_input(graph, "x", (rk_shape){1, WIDTH}), y = rk_dropout(graph, x, 0.3);
+    rk_graph_mark_output(graph, y);
     rk_graph_retain_values(graph);
     OK(rk_graph_finish(graph, 50, true));
     for (int i = 0; i < 50 * WIDTH; i++) rk_graph_data(graph, x)[i] = 1;
@@ -236,9 +236,9 @@ static void test_dropout_of_rows(void **state) {
     enum { ROWS = 37, COLS = 5, N = 50 };
     rk_graph *graph;
     OK(rk_graph_create(1, &graph));
-    rk_value x = rk_graph_input(graph, "x", (rk_shape){ROWS, COLS}),
+    rk_value x = rk_graph_add_input(graph, "x", (rk_shape){ROWS, COLS}),
              y = rk_dropout_rows(graph, "rows", x, 0.25);
-    rk_graph_output(graph, y);
+    rk_graph_mark_output(graph, y);
     rk_graph_retain_values(graph);
     OK(rk_graph_finish(graph, N, true));
     for (int i = 0; i < N * ROWS * COLS; i++) rk_graph_data(graph, x)[i] = 3;
@@ -279,9 +279,9 @@ static rk_status write_samples(void *context, const rk_run *run) {
 
 static void make_norm(bool training, rk_graph **graph, rk_value *x, rk_value *y) {
     OK(rk_graph_create(3, graph));
-    *x = rk_graph_input(*graph, "x", (rk_shape){1, 8});
+    *x = rk_graph_add_input(*graph, "x", (rk_shape){1, 8});
     *y = rk_linear(*graph, "out", rk_batch_norm(*graph, "bn", *x), 2, true, RK_F32);
-    rk_graph_output(*graph, *y);
+    rk_graph_mark_output(*graph, *y);
     OK(rk_graph_finish(*graph, 1000, training));
 }
 
@@ -315,10 +315,10 @@ static void test_frozen(void **state) {
     }
     OK(rk_parallel_set_threads(3));
     i.to = found;
-    rk_graph_bind(graph, i.x, wanted, NULL); /* which an inference does not look at */
+    rk_graph_bind_value(graph, i.x, wanted, NULL); /* which an inference does not look at */
     OK(rk_graph_inference_run(inference, N, &hooks, &cancel));
     assert_memory_equal(found, wanted, sizeof wanted);
-    rk_graph_bind(graph, i.x, NULL, NULL);
+    rk_graph_bind_value(graph, i.x, NULL, NULL);
     memset(found, 0, sizeof found);
     OK(rk_graph_forward(graph, N, false, 0, &hooks));
     assert_memory_equal(found, wanted, sizeof wanted);
@@ -332,13 +332,13 @@ static void test_frozen(void **state) {
 /* The first 2 columns of x are a target, the others a history of 3 rows. */
 static void make_pairs(rk_dtype dtype, rk_graph **graph, rk_value *x, rk_value *y) {
     OK(rk_graph_create(3, graph));
-    *x = rk_graph_input(*graph, "x", (rk_shape){1, 8});
+    *x = rk_graph_add_input(*graph, "x", (rk_shape){1, 8});
     rk_value q = rk_slice(*graph, *x, 0, 2), k = rk_reshape(*graph, rk_slice(*graph, *x, 2, 6), 3, 2);
     const rk_op_options options = {.units = 5, .by_row = true, .relu = true, .dtype = dtype};
     rk_value pairs = rk_target_pairs(*graph, q, k),
-             unit = rk_graph_add(*graph, "linear", "unit", &options, &pairs, 1);
+             unit = rk_graph_add_op(*graph, "linear", "unit", &options, &pairs, 1);
     *y = rk_linear(*graph, "out", unit, 2, true, RK_F32);
-    rk_graph_output(*graph, *y);
+    rk_graph_mark_output(*graph, *y);
 }
 
 /* In prediction a linear over pairs adds up half of the products: the same sums but for rounding. */
@@ -391,8 +391,8 @@ static void test_mistakes(void **state) {
     (void)state;
     rk_graph *graph;
     OK(rk_graph_create(1, &graph));
-    rk_value x = rk_graph_input(graph, "x", (rk_shape){1, 4}),
-             z = rk_graph_input(graph, "z", (rk_shape){1, 5});
+    rk_value x = rk_graph_add_input(graph, "x", (rk_shape){1, 4}),
+             z = rk_graph_add_input(graph, "z", (rk_shape){1, 5});
     rk_value both[2] = {x, z};
     assert_int_equal(rk_add(graph, both, 2), -1);
     assert_int_equal(rk_relu(graph, x), -1); /* the first mistake sticks */
@@ -409,8 +409,9 @@ static void test_out_of_memory(void **state) {
         rk_alloc_fail_after(n, false);
         rk_status status = rk_graph_create(3, &graph);
         if (status == RK_OK) {
-            rk_value x = rk_graph_input(graph, "x", (rk_shape){1, 8});
-            rk_graph_output(graph, rk_linear(graph, "out", rk_batch_norm(graph, "bn", x), 2, true, RK_F32));
+            rk_value x = rk_graph_add_input(graph, "x", (rk_shape){1, 8});
+            rk_graph_mark_output(graph,
+                                 rk_linear(graph, "out", rk_batch_norm(graph, "bn", x), 2, true, RK_F32));
             status = rk_graph_finish(graph, 16, true);
         }
         rk_alloc_fail_after(0, false);
@@ -432,8 +433,8 @@ static void test_groups_are_all_samples(void **state) {
         for (int c = 0; c < 3; c++) {
             rk_graph *graph;
             OK(rk_graph_create(1, &graph));
-            rk_value x = rk_graph_input(graph, "x", (rk_shape){1, 8});
-            rk_graph_output(graph, rk_linear(graph, "y", x, 1, true, RK_F32));
+            rk_value x = rk_graph_add_input(graph, "x", (rk_shape){1, 8});
+            rk_graph_mark_output(graph, rk_linear(graph, "y", x, 1, true, RK_F32));
             rk_graph_set_micro_batches(graph, shards[c], (rk_graph_local_part){0, shards[c]});
             OK(rk_graph_finish(graph, most[m], true));
             for (int64_t n = 0; n <= most[m]; n += n < 50 ? 1 : 37) {

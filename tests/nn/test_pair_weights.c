@@ -40,14 +40,14 @@ static unit make_unit(shape s) {
     static const int32_t units[] = {9, 17, 4};
     unit u = {0};
     OK(rk_graph_create(3, &u.graph));
-    u.x = rk_graph_input(u.graph, "x", (rk_shape){1, WIDTH});
-    u.lengths = rk_graph_input(u.graph, "lengths", (rk_shape){1, 1});
+    u.x = rk_graph_add_input(u.graph, "x", (rk_shape){1, WIDTH});
+    u.lengths = rk_graph_add_input(u.graph, "lengths", (rk_shape){1, 1});
     rk_value q = rk_slice(u.graph, u.x, 0, COLS),
              k = rk_reshape(u.graph, rk_slice(u.graph, u.x, COLS, ROWS * COLS), ROWS, COLS),
              w = rk_target_pairs(u.graph, q, k);
     for (int32_t l = 0; l < s.n_layers; l++) {
         const rk_op_options options = {.units = units[l], .by_row = true, .relu = true};
-        w = rk_graph_add(u.graph, "linear", NULL, &options, &w, 1);
+        w = rk_graph_add_op(u.graph, "linear", NULL, &options, &w, 1);
     }
     w = rk_linear_rows(u.graph, "weight", w, s.last, true, RK_F32);
     if (s.last > 1) w = rk_linear_rows(u.graph, "more", w, 1, true, RK_F32);
@@ -57,7 +57,7 @@ static unit make_unit(shape s) {
         u.y = rk_concat(u.graph, (rk_value[]){u.y, rk_reshape(u.graph, w, 1, ROWS)}, 2);
         u.out += ROWS;
     }
-    rk_graph_output(u.graph, u.y);
+    rk_graph_mark_output(u.graph, u.y);
     return u;
 }
 

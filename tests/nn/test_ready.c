@@ -63,14 +63,14 @@ static rk_status ready(void *context, int64_t first) {
 static rk_graph *make_graph(bool norms, int64_t n_micro_batches, watch *w) {
     rk_graph *graph;
     OK(rk_graph_create(3, &graph));
-    rk_value h = w->x = rk_graph_input(graph, "x", (rk_shape){1, IN});
+    rk_value h = w->x = rk_graph_add_input(graph, "x", (rk_shape){1, IN});
     for (int i = 0; i < LAYERS; i++) {
         h = rk_linear(graph, NULL, h, w->hidden ? w->hidden : HIDDEN, true, RK_F32);
-        if (norms) h = rk_graph_add(graph, "batch_norm", NULL, &(rk_op_options){0}, &h, 1);
-        h = rk_graph_add(graph, "relu", NULL, &(rk_op_options){0}, &h, 1);
+        if (norms) h = rk_graph_add_op(graph, "batch_norm", NULL, &(rk_op_options){0}, &h, 1);
+        h = rk_graph_add_op(graph, "relu", NULL, &(rk_op_options){0}, &h, 1);
     }
     w->y = rk_linear(graph, "out", h, 1, true, RK_F32);
-    rk_graph_output(graph, w->y);
+    rk_graph_mark_output(graph, w->y);
     if (n_micro_batches > 1)
         rk_graph_set_micro_batches(
             graph, n_micro_batches,

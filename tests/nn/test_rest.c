@@ -28,7 +28,7 @@ static rk_value tower(rk_graph *graph, const char *name, const char *hidden, rk_
 
 static rk_status build(towers *t, bool user_is_last) {
     OK(rk_graph_create(1, &t->graph));
-    t->x = rk_graph_input(t->graph, "x", (rk_shape){1, 2 * IN});
+    t->x = rk_graph_add_input(t->graph, "x", (rk_shape){1, 2 * IN});
     for (int i = 0; i < 2; i++) {
         if (user_is_last == (i == 1))
             t->user = tower(t->graph, "user", "user/hidden", rk_slice(t->graph, t->x, 0, IN));
@@ -36,9 +36,9 @@ static rk_status build(towers *t, bool user_is_last) {
             t->item = tower(t->graph, "item", "item/hidden", rk_slice(t->graph, t->x, IN, IN));
     }
     t->score = rk_sum_all(t->graph, rk_multiply(t->graph, t->user, t->item));
-    rk_graph_output(t->graph, t->user);
-    rk_graph_output(t->graph, t->item);
-    rk_graph_output(t->graph, t->score);
+    rk_graph_mark_output(t->graph, t->user);
+    rk_graph_mark_output(t->graph, t->item);
+    rk_graph_mark_output(t->graph, t->score);
     rk_graph_mark_partial_batch(t->graph, t->user);
     rk_graph_mark_partial_batch(t->graph, t->score);
     rk_graph_retain_values(t->graph);
@@ -104,7 +104,7 @@ static void test_who_leads(void **state) {
     towers t;
     OK(build(&t, false));
     assert_true(rk_graph_node(t.graph, t.user)->leads && rk_graph_node(t.graph, t.score)->leads &&
-                rk_graph_node(t.graph, rk_graph_find(t.graph, "user/hidden"))->leads);
+                rk_graph_node(t.graph, rk_graph_find_value(t.graph, "user/hidden"))->leads);
     assert_false(rk_graph_node(t.graph, t.item)->leads || rk_graph_node(t.graph, t.x)->leads);
     rk_graph_free(t.graph);
     FAILS(build(&t, true), RK_INVALID_ARGUMENT, "'slice_6' cannot be computed for only a part of the batch");

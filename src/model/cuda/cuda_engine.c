@@ -64,8 +64,8 @@ static void enqueue_prediction(void *context, int64_t n) {
     rk_cuda_engine *d = model->cuda;
     enqueue_input_preparation(r, n);
     rk_device_graph_forward(d->graph, d->compute, n, 0, n, false, NULL);
-    rk_device_predictions(d->tasks, d->compute, n, rk_device_graph_data(d->graph, model->logits),
-                          d->predictions);
+    rk_device_compute_predictions(d->tasks, d->compute, n, rk_device_graph_data(d->graph, model->logits),
+                                  d->predictions);
     rk_stream_download(d->compute, d->told, d->predictions, (size_t)(n * model->n_tasks) * sizeof *d->told);
 }
 
@@ -95,10 +95,10 @@ static rk_status launch_batch_work(rk_model *model, bool training) {
     recording r = {model, batch, d->totals[d->now], RK_OK};
     rk_stream_wait_for_stream(d->compute, d->upload);
     RK_TRY(d->store->ops->fetch(d->store, d->compute));
-    if (training) RK_TRY(rk_device_graph_prepare(d->graph, d->compute));
+    if (training) RK_TRY(rk_device_graph_prepare_update(d->graph, d->compute));
     if (training) rk_device_batch_set_step_values(&d->layout, model, d->compute, batch);
     rk_launch_cache *kept = &(training ? d->training : d->prediction)[d->now];
-    if (training && (rk_device_graph_sums(d->graph) ||
+    if (training && (rk_device_graph_needs_rank_sums(d->graph) ||
                      (model->loss->extends && model->ranks->is_distributed))) /* ranks meet on the way */
         enqueue_training_step(&r, batch->view.n);
     else
@@ -214,7 +214,7 @@ static rk_status cuda_engine_metrics(rk_model *model, bool binary, int64_t n, co
     rk_cuda_engine *d = model->cuda;
     RK_TRY(rk_model_check_no_batch_in_flight(model));
     pthread_mutex_lock(&d->turn);
-    rk_status status = rk_device_metrics(d->device, d->compute, binary, n, samples, groups, out);
+    rk_status status = rk_device_compute_metrics(d->device, d->compute, binary, n, samples, groups, out);
     pthread_mutex_unlock(&d->turn);
     return status;
 }
@@ -223,7 +223,7 @@ static rk_status cuda_engine_ranking_positions(rk_model *model, const rk_ranking
     rk_cuda_engine *d = model->cuda;
     RK_TRY(rk_model_check_no_batch_in_flight(model));
     pthread_mutex_lock(&d->turn);
-    rk_status status = rk_device_ranking_positions(d->device, d->compute, args, 0);
+    rk_status status = rk_device_compute_ranking_positions(d->device, d->compute, args, 0);
     pthread_mutex_unlock(&d->turn);
     return status;
 }

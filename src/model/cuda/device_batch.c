@@ -66,7 +66,7 @@ static void upload_user_item_pairs(const rk_device_batch_layout *l, const rk_mod
     const float *log_q = rk_retrieval_log_q_of_candidates(model->retrieval, pairs);
     const float *weights = pairs->weighted ? pairs->weights : NULL;
     pack_sample_weights(l, pairs->n, weights, to);
-    *(double *)(to->host + l->wholes) = rk_loss_total_weight(pairs->n, weights, NULL, 1);
+    *(double *)(to->host + l->wholes) = rk_loss_sum_weights(pairs->n, weights, NULL, 1);
     to->n_pairs = pairs->n;
     memcpy(to->host + l->pairs, pairs->ids, n_items * sizeof *pairs->ids);
     if (log_q) memcpy(to->host + l->log_q, log_q, n_items * sizeof *log_q);

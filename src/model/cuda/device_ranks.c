@@ -63,7 +63,7 @@ static rk_status enqueue_row_gradient_sums(rk_model *model) {
 static rk_status enqueue_optimizer_updates(rk_model *model) {
     rk_cuda_engine *d = model->cuda;
     uint32_t *stop = rk_step_status_stop_flag(d->found, model->n_tasks);
-    rk_device_graph_gradient_norm(d->graph, d->compute, stop);
+    rk_device_graph_compute_gradient_norm(d->graph, d->compute, stop);
     RK_TRY(d->store->ops->apply(d->store, d->compute, d->gradients, stop));
     rk_device_graph_update(d->graph, d->compute, stop);
     return RK_OK;

@@ -130,8 +130,8 @@ static int64_t count_item_only_samples(const rk_model *model, const rk_device_ba
 /* Of scores nothing is learned. */
 static void enqueue_retrieval_loss(rk_model *model, const rk_device_batch *batch, int64_t n) {
     rk_cuda_engine *d = model->cuda;
-    rk_value user = rk_graph_find(model->graph, "user_vector"),
-             item = rk_graph_find(model->graph, "item_vector");
+    rk_value user = rk_graph_find_value(model->graph, "user_vector"),
+             item = rk_graph_find_value(model->graph, "item_vector");
     vectors mine = {rk_device_graph_data(d->graph, user), rk_device_graph_data(d->graph, item),
                     rk_device_graph_gradient(d->graph, user), rk_device_graph_gradient(d->graph, item)};
     rk_stream_fill(d->compute, rk_device_graph_gradient(d->graph, model->logits), 0,

@@ -11,7 +11,7 @@ static void enqueue_task_losses(rk_model *model, const rk_device_batch *batch, i
     rk_cuda_engine *d = model->cuda;
     const char *at = batch->device;
     bool learns = model->log_variances >= 0;
-    rk_device_losses(
+    rk_device_compute_losses(
         d->tasks, d->compute,
         &(rk_device_loss_args){
             .n = n,

@@ -71,7 +71,7 @@ rk_value rk_block_linear_terms(rk_graph *graph, const rk_preset_inputs *inputs, 
                              .dtype = RK_F32,
                              .has_initializer = true,
                              .initializer = {.kind = RK_INIT_ZEROS}}; /* as the features' */
-    rk_value dense = rk_graph_add(graph, "linear", "linear_dense", &options, &inputs->dense, 1);
+    rk_value dense = rk_graph_add_op(graph, "linear", "linear_dense", &options, &inputs->dense, 1);
     return features < 0 ? dense : rk_block_add_two(graph, features, dense);
 }
 

@@ -5,7 +5,7 @@
 #include "model/presets/preset_blocks.h"
 
 static rk_value fail_graph(rk_graph *graph) {
-    rk_graph_fail(graph, RK_CONFIG);
+    rk_graph_set_error(graph, RK_CONFIG);
     return -1;
 }
 

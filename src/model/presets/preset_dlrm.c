@@ -10,7 +10,7 @@ static rk_value build_bottom_mlp(rk_graph *graph, const rk_model_section *sectio
     if (bottom < 0 || units == inputs->dim) return bottom;
     rk_error(RK_CONFIG, "the last layer of 'bottom' has %d units, but the embeddings' dim is %d", units,
              inputs->dim);
-    rk_graph_fail(graph, rk_error_hint(RK_CONFIG, "write 0 for the last layer: it stands for the dim"));
+    rk_graph_set_error(graph, rk_error_hint(RK_CONFIG, "write 0 for the last layer: it stands for the dim"));
     return -1;
 }
 
@@ -19,9 +19,10 @@ static rk_value build_dlrm(rk_graph *graph, const rk_model_section *section, con
     rk_value bottom = inputs->dense < 0 ? -1 : build_bottom_mlp(graph, section, inputs);
     int32_t n_rows = inputs->n_vectors + (inputs->dense >= 0);
     if (n_rows < 2) {
-        rk_graph_fail(graph, rk_error(RK_CONFIG,
-                                      "model 'dlrm' needs two vectors or more to interact: features, or a "
-                                      "feature and dense input"));
+        rk_graph_set_error(graph,
+                           rk_error(RK_CONFIG,
+                                    "model 'dlrm' needs two vectors or more to interact: features, or a "
+                                    "feature and dense input"));
         return -1;
     }
     rk_value rows =

@@ -47,8 +47,8 @@ static rk_value slice_columns(rk_graph *graph, rk_value x, int32_t first, int32_
 static rk_value build_first_expert_layers(const stacks *s, const char *name, rk_value x, int32_t n_stacks) {
     int64_t units = n_stacks * s->units[0];
     if (units > RK_MAX_UNITS)
-        rk_graph_fail(s->graph,
-                      rk_error(RK_CONFIG,
+        rk_graph_set_error(
+            s->graph, rk_error(RK_CONFIG,
                                "%d %ss of %lld units have %lld units together in their first layer; at most "
                                "%d are supported",
                                n_stacks, s->name, (long long)s->units[0], (long long)units, RK_MAX_UNITS));
@@ -169,9 +169,9 @@ const int64_t *rk_block_expert_units(const rk_model_section *section, int64_t *n
 bool rk_block_repeat_for_tasks(rk_graph *graph, const rk_preset_inputs *inputs, rk_value value,
                                rk_value x[RK_MAX_TOWERS + 1]) {
     if (inputs->n_tasks > RK_MAX_TOWERS) {
-        rk_graph_fail(graph,
-                      rk_error(RK_CONFIG, "data.labels has %d labels; a multi-task model supports up to %d",
-                               inputs->n_tasks, RK_MAX_TOWERS));
+        rk_graph_set_error(
+            graph, rk_error(RK_CONFIG, "data.labels has %d labels; a multi-task model supports up to %d",
+                            inputs->n_tasks, RK_MAX_TOWERS));
         return false;
     }
     for (int32_t k = 0; k <= inputs->n_tasks; k++) x[k] = value;

@@ -16,9 +16,9 @@ static rk_value concat_feature_vectors(rk_graph *graph, const rk_preset_inputs *
     for (int64_t i = 0; i < list.n; i++) {
         const rk_preset_feature *feature = rk_preset_find_feature(inputs, list.names[i]);
         if (!feature) {
-            rk_graph_fail(graph,
-                          rk_error(RK_CONFIG, "a gate context names '%s', which is not a categorical feature",
-                                   list.names[i]));
+            rk_graph_set_error(
+                graph, rk_error(RK_CONFIG, "a gate context names '%s', which is not a categorical feature",
+                                list.names[i]));
             return -1;
         }
         parts[i] = rk_slice(graph, inputs->vectors, feature->first, feature->width);
@@ -35,9 +35,10 @@ static rk_value select_stream_features(rk_graph *graph, const rk_preset_inputs *
         for (int64_t i = 0; i < contexts[k].n; i++) names[n++] = contexts[k].names[i];
     rk_value x = rk_block_features_except(graph, inputs, names, n);
     if (x < 0)
-        rk_graph_fail(graph, rk_error(RK_CONFIG,
-                                      "every feature is in a gate context, so the streams have no "
-                                      "input\nhint: remove a feature from gate_context or gate_context2"));
+        rk_graph_set_error(graph,
+                           rk_error(RK_CONFIG,
+                                    "every feature is in a gate context, so the streams have no "
+                                    "input\nhint: remove a feature from gate_context or gate_context2"));
     return x;
 }
 
@@ -95,7 +96,7 @@ static rk_value add_bilinear_fusion(rk_graph *graph, const rk_preset_inputs *inp
         char name[32];
         snprintf(name, sizeof name, "fusion_%d_%d", task, h);
         parts[h] = rk_slice(graph, x, h * from, from);
-        parts[h] = rk_graph_add(graph, "linear", name, &options, &parts[h], 1);
+        parts[h] = rk_graph_add_op(graph, "linear", name, &options, &parts[h], 1);
     }
     return rk_sum_all(graph, rk_multiply(graph, rk_concat(graph, parts, heads), y));
 }
@@ -106,8 +107,9 @@ static rk_value fuse_streams(rk_graph *graph, const rk_preset_inputs *inputs, rk
     if (units % heads || units2 % heads) {
         rk_error(RK_CONFIG, "fusion_heads (%d) must divide the units of the streams' last layers (%d and %d)",
                  heads, units, units2);
-        rk_graph_fail(graph, rk_error_hint(RK_CONFIG,
-                                           "change fusion_heads, or the last numbers of 'deep' and 'deep2'"));
+        rk_graph_set_error(
+            graph,
+            rk_error_hint(RK_CONFIG, "change fusion_heads, or the last numbers of 'deep' and 'deep2'"));
         return -1;
     }
     rk_value products = -1;

@@ -2,7 +2,7 @@
 #include "model/presets/preset_blocks.h"
 
 static rk_value add_named_op(rk_graph *graph, const char *op, const char *name, rk_value x) {
-    return rk_graph_add(graph, op, name, NULL, &x, 1);
+    return rk_graph_add_op(graph, op, name, NULL, &x, 1);
 }
 
 /* Hidden layers, and the last of `deep` linear. */
@@ -50,16 +50,16 @@ static rk_value build_user_tower(rk_graph *graph, const rk_model_section *sectio
     bool is_linear = section->retrieval.history_linear;
     rk_value x = rk_slice(graph, inputs->vectors, 0, n * inputs->dim);
     if (section->n_deep && is_linear)
-        rk_graph_fail(
+        rk_graph_set_error(
             graph,
             rk_error(RK_CONFIG, "'history_linear' is not supported with 'deep'\nhint: remove one of them"));
     if (section->n_deep)
         return build_tower_mlp(graph, section, inputs, "user", "user/last",
                                rk_block_concat_two(graph, x, inputs->dense));
     if (inputs->dense >= 0)
-        rk_graph_fail(graph, rk_error(RK_CONFIG,
-                                      "a two_tower with dense features needs hidden layers\nhint: set "
-                                      "'deep', or remove the dense features"));
+        rk_graph_set_error(graph, rk_error(RK_CONFIG,
+                                           "a two_tower with dense features needs hidden layers\nhint: set "
+                                           "'deep', or remove the dense features"));
     return is_linear ? add_history_projection(graph, inputs, n) : sum_feature_vectors(graph, inputs, x, n);
 }
 
@@ -76,17 +76,17 @@ static rk_value add_user_normalization_and_dropout(rk_graph *graph, const rk_mod
     static const char *const name = "user_vector";
     if (section->n_deep || section->dropout == 0) return build_tower_vector(graph, section, name, x);
     x = build_tower_vector(graph, section, NULL, x);
-    return rk_graph_add(graph, "dropout", name, &(rk_op_options){.rate = section->dropout}, &x, 1);
+    return rk_graph_add_op(graph, "dropout", name, &(rk_op_options){.rate = section->dropout}, &x, 1);
 }
 
 static rk_value build_two_tower(rk_graph *graph, const rk_model_section *section,
                                 const rk_preset_inputs *inputs) {
     if (section->batch_norm)
-        rk_graph_fail(
+        rk_graph_set_error(
             graph, rk_error(RK_CONFIG,
                             "'batch_norm' is not supported by model 'two_tower'\nhint: remove 'batch_norm'"));
     if (inputs->n_vectors < 2)
-        rk_graph_fail(graph, rk_error(RK_CONFIG, "a two_tower needs a feature for its user tower"));
+        rk_graph_set_error(graph, rk_error(RK_CONFIG, "a two_tower needs a feature for its user tower"));
     rk_value user =
         add_user_normalization_and_dropout(graph, section, build_user_tower(graph, section, inputs));
     rk_value item =

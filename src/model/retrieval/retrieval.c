@@ -228,7 +228,7 @@ static rk_status create_candidate_loss(rk_model *model, const rk_model_options *
 
 int32_t rk_model_vector_dim(const rk_model *model) {
     return rk_model_is_two_tower(model)
-               ? rk_graph_shape(model->graph, rk_graph_find(model->graph, "user_vector")).cols
+               ? rk_graph_shape(model->graph, rk_graph_find_value(model->graph, "user_vector")).cols
                : 0;
 }
 

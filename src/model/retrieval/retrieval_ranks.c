@@ -36,10 +36,10 @@ static span samples_of_trainer(const rk_ranks *ranks, int32_t t, int64_t total) 
 
 /* Of n pairs, those whose rows of scores trainer t has. */
 static span score_rows_of_trainer(const rk_ranks *ranks, int32_t t, int64_t n) {
-    return (span){
-        rk_candidate_loss_split(n, (int32_t)ranks->n_micro_batches, (int32_t)ranks->first_micro_batches[t]),
-        rk_candidate_loss_split(n, (int32_t)ranks->n_micro_batches,
-                                (int32_t)ranks->first_micro_batches[t + 1])};
+    return (span){rk_candidate_loss_first_sample(n, (int32_t)ranks->n_micro_batches,
+                                                 (int32_t)ranks->first_micro_batches[t]),
+                  rk_candidate_loss_first_sample(n, (int32_t)ranks->n_micro_batches,
+                                                 (int32_t)ranks->first_micro_batches[t + 1])};
 }
 
 rk_status rk_retrieval_all_gather_vectors(const rk_model *model, int64_t n, rk_candidate_loss_args *args) {

@@ -223,9 +223,9 @@ static void hook_retrieval_loss(const rk_model_run *run, rk_graph_hooks *hooks) 
 /* Vectors, of the whole batch: users and scores are needed for pairs only, items for sampled ones too. */
 static void mark_retrieval_outputs(rk_model *model) {
     rk_graph *graph = model->graph;
-    rk_value user = rk_graph_find(graph, "user_vector");
-    rk_graph_output(graph, user);
-    rk_graph_output(graph, rk_graph_find(graph, "item_vector"));
+    rk_value user = rk_graph_find_value(graph, "user_vector");
+    rk_graph_mark_output(graph, user);
+    rk_graph_mark_output(graph, rk_graph_find_value(graph, "item_vector"));
     rk_graph_mark_partial_batch(graph, user);
     rk_graph_mark_partial_batch(graph, model->logits);
     rk_graph_retain_values(graph);

@@ -89,9 +89,9 @@ static rk_value find_feature_value(reader *r, int32_t f) {
     char name[512];
     snprintf(name, sizeof name, RK_FEATURE_PREFIX "%s%s", feature->name, length ? "/columns" : "");
     rk_op_options columns = {.first = feature->first, .count = feature->width}, rows = {.rows = length};
-    *made = rk_graph_add(r->graph, "slice", name, &columns, &r->inputs->vectors, 1);
+    *made = rk_graph_add_op(r->graph, "slice", name, &columns, &r->inputs->vectors, 1);
     snprintf(name, sizeof name, RK_FEATURE_PREFIX "%s", feature->name);
-    if (length) *made = rk_graph_add(r->graph, "reshape", name, &rows, made, 1);
+    if (length) *made = rk_graph_add_op(r->graph, "reshape", name, &rows, made, 1);
     return *made;
 }
 
@@ -143,7 +143,7 @@ static rk_value add_cross_layer(reader *r, const rk_layer_section *l, rk_dtype d
     if (l->rank) y = rk_linear(r->graph, name, y, (int32_t)l->rank, false, dtype);
     snprintf(name, sizeof name, "%s/%c", l->name, l->rank ? 'u' : 'w');
     y = rk_linear(r->graph, name, y, rk_graph_shape(r->graph, x0).cols, true, dtype);
-    return rk_graph_add(r->graph, "cross_combine", l->name, NULL, (rk_value[]){x0, y, x}, 3);
+    return rk_graph_add_op(r->graph, "cross_combine", l->name, NULL, (rk_value[]){x0, y, x}, 3);
 }
 
 static rk_status check_lengths_are_available(const reader *r, int64_t layer) {
@@ -172,7 +172,8 @@ static rk_value add_layer_of_section(reader *r, const rk_layer_section *l) {
         return rk_mlp_build(r->graph, l->name, r->gathered[0], &mlp);
     }
     rk_op_options options = op_options_of_layer(l, dtype);
-    return rk_graph_add(r->graph, rk_layer_ops[l->op], l->name, &options, r->gathered, (int32_t)l->n_inputs);
+    return rk_graph_add_op(r->graph, rk_layer_ops[l->op], l->name, &options, r->gathered,
+                           (int32_t)l->n_inputs);
 }
 
 /* The graph's own message, with the line. */
@@ -191,7 +192,8 @@ static rk_status concat_outputs(reader *r, rk_value *out) {
     values[0] = r->values[s->n_layers - 1];
     for (int64_t i = 0; i < s->n_outputs; i++)
         values[i] = r->values[rk_name_index_find(&r->layers, s->outputs[i])];
-    *out = n == 1 ? values[0] : rk_graph_add(r->graph, "concat", RK_OUTPUTS_NAME, NULL, values, (int32_t)n);
+    *out =
+        n == 1 ? values[0] : rk_graph_add_op(r->graph, "concat", RK_OUTPUTS_NAME, NULL, values, (int32_t)n);
     const rk_yaml_node *outputs =
         rk_yaml_get(rk_yaml_get(r->yaml ? r->yaml->root : NULL, "model"), "outputs");
     if (!outputs) outputs = rk_layer_yaml_node(r->yaml, s->n_layers - 1, "");

@@ -1,5 +1,5 @@
 /* Models that are written as graphs: `model: {kind: graph, layers: [...], outputs: [...]}` (docs/models.md).
- * The section is a plain text form of what rk_graph_add is told, so that any preset can be written as one
+ * The section is a plain text form of what rk_graph_add_op is told, so that any preset can be written as one
  * (graph_write.c), and the same graph read back (graph_read.c). */
 #ifndef RK_MODEL_SECTION_GRAPH_SECTION_H
 #define RK_MODEL_SECTION_GRAPH_SECTION_H

@@ -80,7 +80,8 @@ static void update_row_piece(void *context, size_t piece) {
 }
 
 static void bind_dense_input(rk_model *model, const rk_batch *batch) {
-    if (model->n_dense) rk_graph_bind(model->graph, model->dense, (rk_real *)(size_t)batch->dense, NULL);
+    if (model->n_dense)
+        rk_graph_bind_value(model->graph, model->dense, (rk_real *)(size_t)batch->dense, NULL);
 }
 
 /* Where updates are late, all features, whose activations stand in the graph's inputs; else those that pay,
@@ -197,7 +198,8 @@ static rk_status predict_block(void *context, const rk_run *run) {
     float *out = f->out + run->first * n_tasks;
     for (int64_t i = 0; i < run->n; i++)
         for (int32_t t = 0; t < n_tasks; t++)
-            out[i * n_tasks + t] = (float)rk_loss_prediction(model->tasks[t].loss, logits[i * n_tasks + t]);
+            out[i * n_tasks + t] =
+                (float)rk_loss_prediction_of_logit(model->tasks[t].loss, logits[i * n_tasks + t]);
     return RK_OK;
 }
 
@@ -285,7 +287,7 @@ static rk_status allocate_activations(rk_model *model) {
         rk_real *data;
         RK_TRY(allocate_reals(model, 2 + i, width * model->max_here, &data));
         if (model->is_outline) continue;
-        rk_graph_bind(model->graph, input, data, NULL);
+        rk_graph_bind_value(model->graph, input, data, NULL);
         for (int32_t f = 0; f < model->n_lookups; f++)
             if (model->lookups[f].input == input)
                 model->activations[f] = (rk_activation){data + model->lookups[f].first, width, NULL};

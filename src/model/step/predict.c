@@ -84,7 +84,7 @@ rk_status rk_model_predict_rank_batch(rk_model *model, const rk_rank_batch *rank
 }
 
 static rk_output find_vector_output(const rk_model *model, const char *name) {
-    return (rk_output){.value = rk_graph_find(model->graph, name), .width = rk_model_vector_dim(model)};
+    return (rk_output){.value = rk_graph_find_value(model->graph, name), .width = rk_model_vector_dim(model)};
 }
 
 rk_status rk_inference_user_vectors(rk_inference *i, const rk_batch *batch, const atomic_bool *cancel,

@@ -15,8 +15,8 @@ void rk_model_sum_sample_weights(const rk_model *model, const rk_rank_batch *ran
         weights[t] =
             rank_batch->task_samples
                 ? rank_batch->task_samples[t]
-                : rk_loss_total_weight(batch->n, batch->sample_weights,
-                                       model->tasks[t].optional ? batch->labels + t : NULL, model->n_tasks);
+                : rk_loss_sum_weights(batch->n, batch->sample_weights,
+                                      model->tasks[t].optional ? batch->labels + t : NULL, model->n_tasks);
 }
 
 /* Uncertainty weighting (Kendall et al. 2018), s = log of the task's variance: a sample's loss l becomes
@@ -28,8 +28,8 @@ static double uncertainty_weight_of_task(const rk_model_task *task, double log_v
 
 static void add_uncertainty_penalty(const rk_loss_args *args, double log_variance, double whole, double *loss,
                                     rk_real *gradient) {
-    double share = rk_loss_total_weight(args->n, args->weights,
-                                        args->optional ? args->labels + args->task : NULL, args->n_tasks) /
+    double share = rk_loss_sum_weights(args->n, args->weights,
+                                       args->optional ? args->labels + args->task : NULL, args->n_tasks) /
                    whole;
     *gradient = (rk_real)(share / 2 - *loss);
     *loss += share * log_variance / 2;
@@ -39,7 +39,7 @@ static void add_uncertainty_penalty(const rk_loss_args *args, double log_varianc
 static rk_status compute_losses_of_block(void *context, const rk_run *run) {
     const rk_model_run *r = context;
     const rk_model *model = r->model;
-    double *losses = model->losses + rk_graph_block_number(run) * (size_t)model->n_tasks;
+    double *losses = model->losses + rk_graph_block_number_of_run(run) * (size_t)model->n_tasks;
     bool learns = model->log_variances >= 0;
     const rk_real *log_variances = learns ? rk_run_data(run, model->log_variances) : NULL;
     rk_real *slopes = learns ? rk_run_gradient(run, model->log_variances) : NULL;

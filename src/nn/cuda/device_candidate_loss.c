@@ -13,7 +13,7 @@ struct rk_device_candidate_loss {
     double *losses;            /* [max_n] */
 };
 
-static rk_status reserve_memory(rk_device_candidate_loss *l, int64_t scores_at_once) {
+static rk_status allocate_score_memory(rk_device_candidate_loss *l, int64_t scores_at_once) {
     const rk_candidate_loss_config *c = &l->config;
     int64_t n_candidates = c->n_sampled + (c->in_batch ? c->max_n : 0),
             fit = (scores_at_once ? scores_at_once : 1 << 26) / n_candidates;
@@ -33,7 +33,7 @@ rk_status rk_device_candidate_loss_create(rk_device *device, const rk_candidate_
     l->device = device;
     l->config = *config;
     l->math = options->tf32 ? RK_CUDA_TF32 : RK_CUDA_F32;
-    rk_status status = reserve_memory(l, options->scores_at_once);
+    rk_status status = allocate_score_memory(l, options->scores_at_once);
     if (status == RK_OK)
         *out = l;
     else
@@ -51,8 +51,9 @@ void rk_device_candidate_loss_free(rk_device_candidate_loss *l) {
 
 /* Samples begin .. begin+n-1 against all candidates, which are items first and on. user_gradient is written,
  * item_gradient, which was zeros at first, added to. */
-static void run_sample_rows(rk_device_candidate_loss *l, rk_stream *stream,
-                            const rk_device_candidate_loss_args *a, int64_t first, int64_t begin, int64_t n) {
+static void score_samples_against_candidates(rk_device_candidate_loss *l, rk_stream *stream,
+                                             const rk_device_candidate_loss_args *a, int64_t first,
+                                             int64_t begin, int64_t n) {
     const rk_candidate_loss_config *c = &l->config;
     int64_t dim = c->dim, n_candidates = a->n + c->n_sampled - first;
     const float *users = a->users + begin * dim, *candidates = a->items + first * dim;
@@ -125,7 +126,8 @@ void rk_device_candidate_loss_run(rk_device_candidate_loss *l, rk_stream *stream
                    (size_t)((a->n + l->config.n_sampled) * dim) * sizeof *a->item_gradient);
     rk_cuda_rowwise_dot(stream, rows, dim, users, items, rows, l->own + a->first, true);
     for (int64_t begin = a->first; begin < a->last; begin += l->rows)
-        run_sample_rows(l, stream, a, first, begin, a->last - begin < l->rows ? a->last - begin : l->rows);
+        score_samples_against_candidates(l, stream, a, first, begin,
+                                         a->last - begin < l->rows ? a->last - begin : l->rows);
     rk_cuda_rowwise_scale(stream, rows, dim, own_gradient, items, rows, a->user_gradient + a->first * dim,
                           false);
     rk_cuda_rowwise_scale(stream, rows, dim, own_gradient, users, rows, a->item_gradient + a->first * dim,

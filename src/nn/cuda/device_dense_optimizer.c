@@ -9,40 +9,40 @@ enum {
     PIECE_VALUES = 2048
 }; /* of a block: enough blocks for all processors from some 300,000 parameters on */
 
-static bool is_rowwise(rk_optimizer_kind kind) {
+static bool is_rowwise_optimizer(rk_optimizer_kind kind) {
     return kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || kind == RK_OPTIMIZER_ROWWISE_ADAM;
 }
 
 /* A row, or a chunk: also where the CPU takes the tensor at once, for blocks that share its sums. */
-static int64_t piece_values(rk_optimizer_kind kind, const rk_parameter *p) {
-    return is_rowwise(kind) ? p->cols : PIECE_VALUES;
+static int64_t values_per_update_piece(rk_optimizer_kind kind, const rk_parameter *p) {
+    return is_rowwise_optimizer(kind) ? p->cols : PIECE_VALUES;
 }
 
-static int64_t count_pieces(rk_optimizer_kind kind, const rk_parameter *p) {
-    int64_t step = piece_values(kind, p);
+static int64_t count_update_pieces(rk_optimizer_kind kind, const rk_parameter *p) {
+    int64_t step = values_per_update_piece(kind, p);
     return (p->rows * p->cols + step - 1) / step;
 }
 
-static rk_status make_pieces(rk_device_graph *g) {
+static rk_status make_update_pieces(rk_device_graph *g) {
     rk_device_update *u = &g->update;
     rk_optimizer_kind kind = u->dense.kind;
     const rk_graph *graph = g->graph;
     RK_AUTOFREE rk_cuda_dense_piece *pieces = NULL;
     for (size_t i = 0; i < graph->n_parameters; i++)
-        u->dense.n_pieces += count_pieces(kind, &graph->parameters[i]);
+        u->dense.n_pieces += count_update_pieces(kind, &graph->parameters[i]);
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)u->dense.n_pieces, u->tensors),
                         RK_ARRAY((size_t)u->dense.n_pieces, pieces)));
     int64_t at = 0, row = 0;
     for (size_t i = 0; i < graph->n_parameters; i++) {
         const rk_parameter *p = &graph->parameters[i];
-        int64_t n = p->rows * p->cols, step = piece_values(kind, p), first_piece = at;
+        int64_t n = p->rows * p->cols, step = values_per_update_piece(kind, p), first_piece = at;
         for (int64_t first = 0; first < n; first += step, at++) {
             u->tensors[at] = (int32_t)i;
             pieces[at] = (rk_cuda_dense_piece){.first = p->offset + first,
                                                .count = n - first < step ? n - first : step,
                                                .row = row + first / p->cols,
                                                .tensor_first = (int32_t)first_piece,
-                                               .tensor_count = (int32_t)count_pieces(kind, p),
+                                               .tensor_count = (int32_t)count_update_pieces(kind, p),
                                                .is_bias = p->is_bias};
         }
         row += p->rows;
@@ -52,18 +52,18 @@ static rk_status make_pieces(rk_device_graph *g) {
     return n_bytes ? rk_device_upload(g->device, (void *)(size_t)u->dense.pieces, pieces, n_bytes) : RK_OK;
 }
 
-static int64_t count_piece_rows(const rk_graph *graph) {
+static int64_t count_parameter_rows(const rk_graph *graph) {
     int64_t rows = 0;
     for (size_t i = 0; i < graph->n_parameters; i++) rows += graph->parameters[i].rows;
     return rows;
 }
 
-static rk_status reserve_memory(rk_device_graph *g) {
+static rk_status allocate_optimizer_memory(rk_device_graph *g) {
     rk_device_update *u = &g->update;
     const rk_dense_optimizer *o = u->optimizer;
     for (int s = 0; s < o->n_slots; s++)
-        RK_TRY(rk_device_graph_floats(
-            g, o->slots[s].per_row ? count_piece_rows(g->graph) : g->graph->gradient_reals,
+        RK_TRY(rk_device_graph_allocate_floats(
+            g, o->slots[s].per_row ? count_parameter_rows(g->graph) : g->graph->gradient_reals,
             &u->dense.slots[s]));
     RK_TRY(
         rk_device_alloc(g->device, (size_t)(2 * u->dense.n_pieces + 1) * sizeof(double), &u->dense.squares));
@@ -77,7 +77,7 @@ static rk_status reserve_memory(rk_device_graph *g) {
     return RK_OK;
 }
 
-rk_status rk_device_update_create(rk_device_graph *g, rk_dense_optimizer *optimizer) {
+rk_status rk_device_optimizer_create(rk_device_graph *g, rk_dense_optimizer *optimizer) {
     RK_FAIL_IF(!g->options.training, RK_INVALID_ARGUMENT, "a graph for prediction only has no optimizer");
     rk_device_update *u = &g->update;
     u->optimizer = optimizer;
@@ -86,11 +86,11 @@ rk_status rk_device_update_create(rk_device_graph *g, rk_dense_optimizer *optimi
                                .max_norm = optimizer->config.max_gradient_norm,
                                .values = g->parameters,
                                .gradients = g->gradients};
-    RK_TRY(make_pieces(g));
-    return reserve_memory(g);
+    RK_TRY(make_update_pieces(g));
+    return allocate_optimizer_memory(g);
 }
 
-void rk_device_update_free(rk_device_graph *g) {
+void rk_device_optimizer_free(rk_device_graph *g) {
     rk_device_update *u = &g->update;
     void *const memory[] = {(void *)(size_t)u->dense.pieces,
                             u->dense.slots[0],
@@ -107,7 +107,7 @@ void rk_device_update_free(rk_device_graph *g) {
     rk_free(u->tensors);
 }
 
-rk_status rk_device_update_copy_slots(rk_device_graph *g, bool to_device) {
+rk_status rk_device_optimizer_copy_slots(rk_device_graph *g, bool to_device) {
     const rk_dense_optimizer *o = g->update.optimizer;
     int64_t row = 0;
     for (size_t i = 0; o && i < g->graph->n_parameters; i++) {
@@ -124,7 +124,7 @@ rk_status rk_device_update_copy_slots(rk_device_graph *g, bool to_device) {
     return RK_OK;
 }
 
-rk_status rk_device_graph_prepare(rk_device_graph *g, rk_stream *stream) {
+rk_status rk_device_graph_prepare_update(rk_device_graph *g, rk_stream *stream) {
     rk_device_update *u = &g->update;
     struct rk_device_update_send *send = &u->sends[u->next_send];
     u->next_send = !u->next_send;
@@ -136,7 +136,7 @@ rk_status rk_device_graph_prepare(rk_device_graph *g, rk_stream *stream) {
     return RK_OK;
 }
 
-void rk_device_graph_gradient_norm(rk_device_graph *g, rk_stream *stream, uint32_t *stop) {
+void rk_device_graph_compute_gradient_norm(rk_device_graph *g, rk_stream *stream, uint32_t *stop) {
     rk_cuda_dense_gradient_norm(stream, &g->update.dense, stop);
 }
 

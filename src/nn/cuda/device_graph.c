@@ -46,17 +46,17 @@ static void find_concat_of_input(rk_device_graph *g, rk_value input) {
                 host = node;
                 column = width;
             }
-            width += rk_shape_width(rk_node_input_shape(graph, node, k));
+            width += rk_shape_size(rk_node_input_shape(graph, node, k));
         }
     }
     if (n_readers != 1 || host->op != &rk_op_concat || graph->nodes[input]->is_output || column % 4 != 0 ||
-        rk_shape_width(host->shape) % 4 != 0)
+        rk_shape_size(host->shape) % 4 != 0)
         return;
     g->hosts[input] = host->number;
     g->columns[input] = column;
 }
 
-static rk_status read_inputs(rk_device_graph *g) {
+static rk_status find_concats_of_inputs(rk_device_graph *g) {
     size_t n_nodes = g->graph->n_nodes;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_nodes, g->hosts), RK_ARRAY(n_nodes, g->columns),
                         RK_ARRAY(n_nodes, g->no_gradient)));
@@ -72,7 +72,7 @@ static rk_status read_inputs(rk_device_graph *g) {
 }
 
 /* The values' places, by what each node keeps of a sample on a device. */
-static rk_status place_values(rk_device_graph *g) {
+static rk_status assign_value_memory(rk_device_graph *g) {
     RK_AUTOFREE int64_t *saved = NULL;
     RK_TRY(rk_alloc(g->graph->n_nodes, sizeof *saved, &saved));
     for (size_t i = 0; i < g->graph->n_nodes; i++) {
@@ -84,16 +84,16 @@ static rk_status place_values(rk_device_graph *g) {
 }
 
 /* Where everything stands. */
-static rk_status plan_memory(rk_device_graph *g) {
+static rk_status plan_graph_memory(rk_device_graph *g) {
     const rk_graph *graph = g->graph;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(graph->n_nodes, g->places), RK_ARRAY(graph->n_nodes, g->states),
                         RK_ARRAY(graph->n_nodes, g->sums)));
-    RK_TRY(place_values(g));
+    RK_TRY(assign_value_memory(g));
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         g->states[i] = g->n_states;
         g->sums[i] = g->n_sums;
-        g->n_states += node->n_states * rk_shape_width(node->shape);
+        g->n_states += node->n_states * rk_shape_size(node->shape);
         g->n_sums += node->sums_width;
         int64_t scratch =
             g->ops[i] && g->ops[i]->scratch ? g->ops[i]->scratch(graph, node, g->options.max_batch) : 0;
@@ -102,15 +102,15 @@ static rk_status plan_memory(rk_device_graph *g) {
     return RK_OK;
 }
 
-static rk_status reserve_memory(rk_device_graph *g) {
+static rk_status allocate_graph_memory(rk_device_graph *g) {
     int64_t n_parameters = g->graph->gradient_reals;
-    RK_TRY(rk_device_graph_floats(g, g->n_memory, &g->memory));
-    RK_TRY(rk_device_graph_floats(g, g->n_scratch, &g->scratch));
-    RK_TRY(rk_device_graph_floats(g, g->n_sums, &g->node_sums));
-    RK_TRY(rk_device_graph_floats(g, n_parameters, &g->parameters));
-    if (g->options.training) RK_TRY(rk_device_graph_floats(g, n_parameters, &g->gradients));
-    RK_TRY(rk_device_graph_floats(g, g->n_states, &g->live_states));
-    return rk_device_graph_floats(g, g->n_states, &g->kept_states);
+    RK_TRY(rk_device_graph_allocate_floats(g, g->n_memory, &g->memory));
+    RK_TRY(rk_device_graph_allocate_floats(g, g->n_scratch, &g->scratch));
+    RK_TRY(rk_device_graph_allocate_floats(g, g->n_sums, &g->node_sums));
+    RK_TRY(rk_device_graph_allocate_floats(g, n_parameters, &g->parameters));
+    if (g->options.training) RK_TRY(rk_device_graph_allocate_floats(g, n_parameters, &g->gradients));
+    RK_TRY(rk_device_graph_allocate_floats(g, g->n_states, &g->live_states));
+    return rk_device_graph_allocate_floats(g, g->n_states, &g->kept_states);
 }
 
 rk_status rk_device_graph_create(rk_graph *graph, rk_dense_optimizer *optimizer, rk_device *device,
@@ -125,10 +125,10 @@ rk_status rk_device_graph_create(rk_graph *graph, rk_dense_optimizer *optimizer,
     g->options = *options;
     rk_status status;
     RK_GOTO(find_device_ops(g));
-    RK_GOTO(read_inputs(g));
-    RK_GOTO(plan_memory(g));
-    RK_GOTO(reserve_memory(g));
-    if (optimizer) RK_GOTO(rk_device_update_create(g, optimizer));
+    RK_GOTO(find_concats_of_inputs(g));
+    RK_GOTO(plan_graph_memory(g));
+    RK_GOTO(allocate_graph_memory(g));
+    if (optimizer) RK_GOTO(rk_device_optimizer_create(g, optimizer));
     RK_GOTO(rk_device_graph_reload(g));
     *out = g;
     return RK_OK;
@@ -139,50 +139,51 @@ done:
 
 void rk_device_graph_free(rk_device_graph *g) {
     if (!g) return;
-    rk_device_update_free(g);
+    rk_device_optimizer_free(g);
     float *const memory[] = {g->memory,    g->scratch,     g->node_sums,  g->parameters,
                              g->gradients, g->live_states, g->kept_states};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) rk_device_free(g->device, memory[i]);
     RK_FREE_ALL(g->ops, g->places, g->hosts, g->columns, g->no_gradient, g->states, g->sums, g);
 }
 
-bool rk_device_graph_sums(const rk_device_graph *g) {
+bool rk_device_graph_needs_rank_sums(const rk_device_graph *g) {
     bool sums = false;
     for (size_t i = 0; i < g->graph->n_nodes; i++) sums |= g->graph->nodes[i]->sums_width > 0;
     return sums && g->options.sum;
 }
 
 /* Between an array of the host's and one of the device's. */
-static rk_status copy_array(rk_device_graph *g, float *device_memory, float *host, int64_t n,
-                            bool to_device) {
+static rk_status upload_or_download_floats(rk_device_graph *g, float *device_memory, float *host, int64_t n,
+                                           bool to_device) {
     size_t n_bytes = (size_t)n * sizeof *host;
     return to_device ? rk_device_upload(g->device, device_memory, host, n_bytes)
                      : rk_device_download(g->device, host, device_memory, n_bytes);
 }
 
-static rk_status copy_parameters(rk_device_graph *g, bool to_device) {
+static rk_status upload_or_download_parameters(rk_device_graph *g, bool to_device) {
     const rk_graph *graph = g->graph;
     for (size_t i = 0; i < graph->n_parameters; i++) {
         const rk_parameter *p = &graph->parameters[i];
-        RK_TRY(copy_array(g, g->parameters + p->offset, p->value, p->rows * p->cols, to_device));
+        RK_TRY(
+            upload_or_download_floats(g, g->parameters + p->offset, p->value, p->rows * p->cols, to_device));
     }
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i]->n_states; k++) {
-            int64_t width = rk_shape_width(graph->nodes[i]->shape);
-            RK_TRY(copy_array(g, g->live_states + g->states[i] + k * width, graph->nodes[i]->states[k], width,
-                              to_device));
+            int64_t width = rk_shape_size(graph->nodes[i]->shape);
+            RK_TRY(upload_or_download_floats(g, g->live_states + g->states[i] + k * width,
+                                             graph->nodes[i]->states[k], width, to_device));
         }
-    return rk_device_update_copy_slots(g, to_device);
+    return rk_device_optimizer_copy_slots(g, to_device);
 }
 
 rk_status rk_device_graph_reload(rk_device_graph *g) {
-    return copy_parameters(g, true);
+    return upload_or_download_parameters(g, true);
 }
 
 rk_status rk_device_graph_flush(rk_device_graph *g) {
-    return copy_parameters(g, false);
+    return upload_or_download_parameters(g, false);
 }
 
-rk_status rk_device_graph_floats(rk_device_graph *g, int64_t n, float **out) {
+rk_status rk_device_graph_allocate_floats(rk_device_graph *g, int64_t n, float **out) {
     return rk_device_alloc(g->device, (size_t)(n > 0 ? n : 1) * sizeof **out, out);
 }

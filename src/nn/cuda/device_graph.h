@@ -38,7 +38,7 @@ typedef struct rk_device_graph_options {
 rk_status rk_device_graph_create(rk_graph *graph, rk_dense_optimizer *optimizer, rk_device *device,
                                  const rk_device_graph_options *options, rk_device_graph **out);
 void rk_device_graph_free(rk_device_graph *graph);
-bool rk_device_graph_sums(
+bool rk_device_graph_needs_rank_sums(
     const rk_device_graph *graph); /* training sums over ranks on its way, and depends on `total` */
 
 /* Device memory [max_batch, rows, cols], samples rk_device_graph_stride values apart: an input's data is the
@@ -68,8 +68,8 @@ void rk_device_graph_backward(rk_device_graph *graph, rk_stream *stream,
  * one is not finite update         unless *stop; else running statistics are put back as they were before the
  * step done           when the host knows whether the step was taken: counts it check          waits;
  * RK_NOT_FINITE names the parameter, as the CPU engine */
-rk_status rk_device_graph_prepare(rk_device_graph *graph, rk_stream *stream);
-void rk_device_graph_gradient_norm(rk_device_graph *graph, rk_stream *stream, uint32_t *stop);
+rk_status rk_device_graph_prepare_update(rk_device_graph *graph, rk_stream *stream);
+void rk_device_graph_compute_gradient_norm(rk_device_graph *graph, rk_stream *stream, uint32_t *stop);
 void rk_device_graph_update(rk_device_graph *graph, rk_stream *stream, const uint32_t *stop);
 void rk_device_graph_end_step(rk_device_graph *graph, bool applied);
 rk_status rk_device_graph_check_step(rk_device_graph *graph, rk_stream *stream);

@@ -40,11 +40,11 @@ struct rk_device_graph {
 };
 
 /* Device memory of n floats, counted. */
-rk_status rk_device_graph_floats(rk_device_graph *graph, int64_t n, float **out);
+rk_status rk_device_graph_allocate_floats(rk_device_graph *graph, int64_t n, float **out);
 
-rk_status rk_device_update_create(rk_device_graph *graph, rk_dense_optimizer *optimizer);
-void rk_device_update_free(rk_device_graph *graph);
+rk_status rk_device_optimizer_create(rk_device_graph *graph, rk_dense_optimizer *optimizer);
+void rk_device_optimizer_free(rk_device_graph *graph);
 /* The optimizer's slots, between the host's memory and the device's. */
-rk_status rk_device_update_copy_slots(rk_device_graph *graph, bool to_device);
+rk_status rk_device_optimizer_copy_slots(rk_device_graph *graph, bool to_device);
 
 #endif

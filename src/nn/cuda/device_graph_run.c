@@ -2,31 +2,31 @@
 #include "nn/cuda/device_graph_internal.h"
 
 /* The node that has a value's memory. */
-static int32_t memory_node_of(const rk_device_graph *g, rk_value root) {
+static int32_t node_that_holds_memory(const rk_device_graph *g, rk_value root) {
     return g->hosts[root] >= 0 ? g->hosts[root] : root;
 }
 
 static float *value_data(const rk_device_graph *g, rk_value value) {
     int32_t root = rk_graph_storage_node(g->graph, value)->number;
-    return g->memory + g->places[memory_node_of(g, root)].data + g->columns[root];
+    return g->memory + g->places[node_that_holds_memory(g, root)].data + g->columns[root];
 }
 
 static float *value_gradient(const rk_device_graph *g, rk_value value) {
     int32_t root = rk_graph_storage_node(g->graph, value)->number;
-    return g->memory + g->places[memory_node_of(g, root)].gradient + g->columns[root];
+    return g->memory + g->places[node_that_holds_memory(g, root)].gradient + g->columns[root];
 }
 
 int64_t rk_device_graph_stride(const rk_device_graph *g, rk_value value) {
-    return rk_shape_width(
-        g->graph->nodes[memory_node_of(g, rk_graph_storage_node(g->graph, value)->number)]->shape);
+    return rk_shape_size(
+        g->graph->nodes[node_that_holds_memory(g, rk_graph_storage_node(g->graph, value)->number)]->shape);
 }
 
-bool rk_device_is_within(const rk_device_run *run, const rk_node *node, int32_t input) {
+bool rk_device_input_is_part_of_node(const rk_device_run *run, const rk_node *node, int32_t input) {
     return run->graph->hosts[rk_graph_storage_node(run->graph->graph, node->inputs[input])->number] ==
            node->number;
 }
 
-bool rk_device_wants_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
+bool rk_device_input_needs_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
     return !run->graph->no_gradient[rk_graph_storage_node(run->graph->graph, node->inputs[input])->number];
 }
 
@@ -72,7 +72,7 @@ float *rk_device_parameter_gradient(const rk_device_run *run, const rk_node *nod
 }
 
 float *rk_device_node_state(const rk_device_run *run, const rk_node *node, int32_t index) {
-    return run->graph->live_states + run->graph->states[node->number] + index * rk_shape_width(node->shape);
+    return run->graph->live_states + run->graph->states[node->number] + index * rk_shape_size(node->shape);
 }
 
 float *rk_device_node_sums(const rk_device_run *run, const rk_node *node) {
@@ -91,12 +91,12 @@ rk_shape rk_device_node_input_shape(const rk_device_run *run, const rk_node *nod
     return rk_node_input_shape(run->graph->graph, node, input);
 }
 
-rk_cuda_math rk_device_math(const rk_device_run *run, rk_dtype dtype) {
+rk_cuda_math rk_device_math_mode(const rk_device_run *run, rk_dtype dtype) {
     return dtype == RK_BF16 ? RK_CUDA_BF16 : run->graph->options.tf32 ? RK_CUDA_TF32 : RK_CUDA_F32;
 }
 
-void rk_device_sum_columns(const rk_device_run *run, int64_t rows, int64_t cols, const float *dy,
-                           float *out) {
+void rk_device_sum_rows_to_columns(const rk_device_run *run, int64_t rows, int64_t cols, const float *dy,
+                                   float *out) {
     rk_cuda_sum_args args = {.kind = RK_CUDA_PLAIN,
                              .rows = rows,
                              .cols = cols,
@@ -111,7 +111,7 @@ int64_t rk_device_sum_scratch(const rk_graph *graph, const rk_node *node, int64_
     return rk_cuda_sum_scratch_floats(n, rk_shape_width(node->shape));
 }
 
-void rk_device_sum_ranks(const rk_device_run *run, float *values, int64_t n) {
+void rk_device_all_reduce(const rk_device_run *run, float *values, int64_t n) {
     if (!rk_device_is_one_rank(run))
         run->graph->options.sum(run->graph->options.sum_context, run->stream, values, n);
 }
@@ -120,8 +120,8 @@ bool rk_device_is_one_rank(const rk_device_run *run) {
     return run->graph->options.sum == NULL;
 }
 
-static const rk_device_run *set_run_samples(const rk_node *node, const rk_device_run *run,
-                                            const rk_device_run *leading) {
+static const rk_device_run *choose_run_for_node(const rk_node *node, const rk_device_run *run,
+                                                const rk_device_run *leading) {
     return node->leads ? leading : run;
 }
 
@@ -144,7 +144,7 @@ void rk_device_graph_forward(rk_device_graph *g, rk_stream *stream, int64_t n, i
     }
     for (size_t i = 0; i < g->graph->n_nodes; i++)
         if (g->ops[i])
-            g->ops[i]->forward(set_run_samples(g->graph->nodes[i], &run, &leading), g->graph->nodes[i]);
+            g->ops[i]->forward(choose_run_for_node(g->graph->nodes[i], &run, &leading), g->graph->nodes[i]);
 }
 
 void rk_device_graph_backward(rk_device_graph *g, rk_stream *stream, int64_t n) {
@@ -162,6 +162,6 @@ void rk_device_graph_backward(rk_device_graph *g, rk_stream *stream, int64_t n) 
         if (!node->is_used && !node->is_output && !is_view) /* a value that nothing reads */
             rk_stream_fill(stream, rk_device_node_output_gradient(&run, node), 0,
                            (size_t)rk_device_node_values(&run, node) * sizeof(float));
-        if (g->ops[i]) g->ops[i]->backward(set_run_samples(node, &run, &leading), node);
+        if (g->ops[i]) g->ops[i]->backward(choose_run_for_node(node, &run, &leading), node);
     }
 }

@@ -10,7 +10,7 @@ struct rk_device_tasks {
     double *partials;    /* [RK_CUDA_LOSS_BLOCKS, n], device memory */
 };
 
-static rk_status upload_tasks(rk_device_tasks *t, const rk_device_task *tasks) {
+static rk_status upload_task_descriptors(rk_device_tasks *t, const rk_device_task *tasks) {
     RK_AUTOFREE rk_cuda_task *list = NULL;
     RK_TRY(rk_alloc((size_t)t->n, sizeof *list, &list));
     for (int32_t i = 0; i < t->n; i++)
@@ -31,7 +31,7 @@ rk_status rk_device_tasks_create(rk_device *device, int32_t n_tasks, const rk_de
     RK_GOTO(rk_device_alloc(device, (size_t)n_tasks * sizeof *t->tasks, &t->tasks));
     RK_GOTO(rk_device_alloc(device, (size_t)RK_CUDA_LOSS_BLOCKS * (size_t)n_tasks * sizeof *t->partials,
                             &t->partials));
-    RK_GOTO(upload_tasks(t, tasks));
+    RK_GOTO(upload_task_descriptors(t, tasks));
     *out = t;
     return RK_OK;
 done:
@@ -47,7 +47,7 @@ void rk_device_tasks_free(rk_device_tasks *t) {
 }
 
 /* The first sample takes the gradient of the log variances, which are the same for all. */
-void rk_device_losses(rk_device_tasks *t, rk_stream *stream, const rk_device_loss_args *a) {
+void rk_device_compute_losses(rk_device_tasks *t, rk_stream *stream, const rk_device_loss_args *a) {
     if (a->log_variance_gradient)
         rk_stream_fill(stream, a->log_variance_gradient, 0,
                        (size_t)(a->n * t->n) * sizeof *a->log_variance_gradient);
@@ -69,7 +69,7 @@ void rk_device_losses(rk_device_tasks *t, rk_stream *stream, const rk_device_los
     rk_cuda_loss(stream, &args);
 }
 
-void rk_device_predictions(rk_device_tasks *t, rk_stream *stream, int64_t n, const float *logits,
-                           float *out) {
+void rk_device_compute_predictions(rk_device_tasks *t, rk_stream *stream, int64_t n, const float *logits,
+                                   float *out) {
     rk_cuda_predictions(stream, n, t->n, t->tasks, logits, out);
 }

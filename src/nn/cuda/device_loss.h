@@ -35,8 +35,9 @@ typedef struct rk_device_loss_args {
     uint32_t *stop, stop_bit;     /* *stop |= stop_bit where a loss is not finite */
 } rk_device_loss_args;
 
-void rk_device_losses(rk_device_tasks *tasks, rk_stream *stream, const rk_device_loss_args *args);
-void rk_device_predictions(rk_device_tasks *tasks, rk_stream *stream, int64_t n, const float *logits,
-                           float *out); /* [n, n_tasks]: probabilities, or the logits of regressions */
+void rk_device_compute_losses(rk_device_tasks *tasks, rk_stream *stream, const rk_device_loss_args *args);
+void rk_device_compute_predictions(
+    rk_device_tasks *tasks, rk_stream *stream, int64_t n, const float *logits,
+    float *out); /* [n, n_tasks]: probabilities, or the logits of regressions */
 
 #endif

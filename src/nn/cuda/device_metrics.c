@@ -4,9 +4,11 @@
 
 enum { N_PIECES = 11 };
 
-static rk_status compute_metrics(rk_device *device, rk_stream *stream, const rk_cuda_metric_args *args,
-                                 const rk_cuda_metric_memory *memory, const rk_metric_sample *samples,
-                                 const int64_t *groups, rk_metric_totals *out) {
+static rk_status compute_metrics_of_samples(rk_device *device, rk_stream *stream,
+                                            const rk_cuda_metric_args *args,
+                                            const rk_cuda_metric_memory *memory,
+                                            const rk_metric_sample *samples, const int64_t *groups,
+                                            rk_metric_totals *out) {
     RK_TRY(rk_device_upload(device, (void *)args->samples, samples, (size_t)args->n * sizeof *samples));
     if (groups)
         RK_TRY(rk_device_upload(device, (void *)args->groups, groups, (size_t)args->n * sizeof *groups));
@@ -18,8 +20,9 @@ static rk_status compute_metrics(rk_device *device, rk_stream *stream, const rk_
     return rk_device_download(device, out, args->totals, sizeof *out);
 }
 
-rk_status rk_device_metrics(rk_device *device, rk_stream *stream, bool binary, int64_t n,
-                            const rk_metric_sample *samples, const int64_t *groups, rk_metric_totals *out) {
+rk_status rk_device_compute_metrics(rk_device *device, rk_stream *stream, bool binary, int64_t n,
+                                    const rk_metric_sample *samples, const int64_t *groups,
+                                    rk_metric_totals *out) {
     RK_FAIL_IF(n < 1, RK_INVALID_ARGUMENT, "metrics need at least one sample, not %lld", (long long)n);
     RK_FAIL_IF(n > INT32_MAX, RK_NO_MEMORY, "metrics on a GPU support fewer than 2^31 samples");
     rk_cuda_metric_memory m = {.scratch_bytes = binary ? rk_cuda_sort_scratch_bytes(device, n) : 0};
@@ -49,7 +52,7 @@ rk_status rk_device_metrics(rk_device *device, rk_stream *stream, bool binary, i
     m.scratch = pieces[7];
     rk_cuda_metric_args args = {
         .n = n, .binary = binary, .samples = pieces[8], .groups = pieces[9], .totals = pieces[10]};
-    if (status == RK_OK) status = compute_metrics(device, stream, &args, &m, samples, groups, out);
+    if (status == RK_OK) status = compute_metrics_of_samples(device, stream, &args, &m, samples, groups, out);
     for (int i = 0; i < N_PIECES; i++) rk_device_free(device, pieces[i]);
     return status;
 }

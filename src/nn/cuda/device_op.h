@@ -18,7 +18,7 @@ typedef struct rk_device_run {
 } rk_device_run;
 
 /* backward adds to the gradients of its inputs, or writes those that are the first of their value
- * (rk_is_first_gradient), and writes those of its parameters. */
+ * (rk_node_writes_gradient_first), and writes those of its parameters. */
 typedef struct rk_device_op {
     const char *name;
     int64_t (*saved)(const rk_graph *graph,
@@ -50,20 +50,21 @@ float *rk_device_scratch(const rk_device_run *run);
 const rk_graph *rk_device_host_graph(const rk_device_run *run);
 rk_shape rk_device_node_input_shape(const rk_device_run *run, const rk_node *node, int32_t input);
 /* How a matrix of this dtype is multiplied. */
-rk_cuda_math rk_device_math(const rk_device_run *run, rk_dtype dtype);
+rk_cuda_math rk_device_math_mode(const rk_device_run *run, rk_dtype dtype);
 
 /* An input that stands in the node's own columns: nothing to copy. An input whose gradient somebody reads. */
-bool rk_device_is_within(const rk_device_run *run, const rk_node *node, int32_t input);
-bool rk_device_wants_gradient(const rk_device_run *run, const rk_node *node, int32_t input);
+bool rk_device_input_is_part_of_node(const rk_device_run *run, const rk_node *node, int32_t input);
+bool rk_device_input_needs_gradient(const rk_device_run *run, const rk_node *node, int32_t input);
 
 static inline int64_t rk_device_node_values(const rk_device_run *run, const rk_node *node) {
-    return run->n * rk_shape_width(node->shape);
+    return run->n * rk_shape_size(node->shape);
 }
 
 /* The gradient of a bias, or the like: the sum of dy's rows [rows, cols]. */
-void rk_device_sum_columns(const rk_device_run *run, int64_t rows, int64_t cols, const float *dy, float *out);
+void rk_device_sum_rows_to_columns(const rk_device_run *run, int64_t rows, int64_t cols, const float *dy,
+                                   float *out);
 /* values [n] summed over ranks; nothing on one rank. */
-void rk_device_sum_ranks(const rk_device_run *run, float *values, int64_t n);
+void rk_device_all_reduce(const rk_device_run *run, float *values, int64_t n);
 bool rk_device_is_one_rank(const rk_device_run *run);
 /* Floats of scratch where the sums are of the output's columns. */
 int64_t rk_device_sum_scratch(const rk_graph *graph, const rk_node *node, int64_t n);

@@ -18,14 +18,14 @@ static void add_backward(const rk_device_run *run, const rk_node *node) {
     for (int32_t k = 0; k < node->n_inputs; k++)
         rk_cuda_add_to(run->stream, rk_device_node_values(run, node),
                        rk_device_node_output_gradient(run, node), rk_device_node_input_gradient(run, node, k),
-                       rk_is_first_gradient(node, k));
+                       rk_node_writes_gradient_first(node, k));
 }
 
 const rk_device_op rk_device_op_add = {.name = "add", .forward = add_forward, .backward = add_backward};
 
 /* a times b, or times b of each row of `span` columns. */
 static int64_t columns_per_value(const rk_device_run *run, const rk_node *node) {
-    return rk_shape_width(node->shape) / rk_shape_width(rk_device_node_input_shape(run, node, 1));
+    return rk_shape_size(node->shape) / rk_shape_size(rk_device_node_input_shape(run, node, 1));
 }
 
 static void multiply_values(const rk_device_run *run, const rk_node *node, const float *a, float *to,
@@ -46,13 +46,13 @@ static void multiply_backward(const rk_device_run *run, const rk_node *node) {
     int64_t span = columns_per_value(run, node), rows = rk_device_node_values(run, node) / span;
     const float *dy = rk_device_node_output_gradient(run, node), *a = rk_device_node_input(run, node, 0);
     multiply_values(run, node, dy, rk_device_node_input_gradient(run, node, 0),
-                    rk_is_first_gradient(node, 0));
+                    rk_node_writes_gradient_first(node, 0));
     if (span == 1)
         rk_cuda_multiply(run->stream, rows, dy, a, rk_device_node_input_gradient(run, node, 1),
-                         rk_is_first_gradient(node, 1));
+                         rk_node_writes_gradient_first(node, 1));
     else
         rk_cuda_rowwise_dot(run->stream, rows, span, dy, a, rows, rk_device_node_input_gradient(run, node, 1),
-                            rk_is_first_gradient(node, 1));
+                            rk_node_writes_gradient_first(node, 1));
 }
 
 const rk_device_op rk_device_op_multiply = {
@@ -68,9 +68,9 @@ static void cross_combine_backward(const rk_device_run *run, const rk_node *node
     rk_cuda_cross_combine_backward(
         run->stream, rk_device_node_values(run, node), rk_device_node_input(run, node, 0),
         rk_device_node_input(run, node, 1), rk_device_node_output_gradient(run, node),
-        rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0),
-        rk_device_node_input_gradient(run, node, 1), rk_is_first_gradient(node, 1),
-        rk_device_node_input_gradient(run, node, 2), rk_is_first_gradient(node, 2));
+        rk_device_node_input_gradient(run, node, 0), rk_node_writes_gradient_first(node, 0),
+        rk_device_node_input_gradient(run, node, 1), rk_node_writes_gradient_first(node, 1),
+        rk_device_node_input_gradient(run, node, 2), rk_node_writes_gradient_first(node, 2));
 }
 
 const rk_device_op rk_device_op_cross_combine = {
@@ -85,8 +85,8 @@ static void product_logit_backward(const rk_device_run *run, const rk_node *node
     rk_cuda_product_logit_backward(
         run->stream, rk_device_node_values(run, node), rk_device_node_input(run, node, 0),
         rk_device_node_input(run, node, 1), rk_device_node_output_gradient(run, node),
-        rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0),
-        rk_device_node_input_gradient(run, node, 1), rk_is_first_gradient(node, 1));
+        rk_device_node_input_gradient(run, node, 0), rk_node_writes_gradient_first(node, 0),
+        rk_device_node_input_gradient(run, node, 1), rk_node_writes_gradient_first(node, 1));
 }
 
 const rk_device_op rk_device_op_product_logit = {
@@ -101,11 +101,11 @@ static void bias_forward(const rk_device_run *run, const rk_node *node) {
 
 static void bias_backward(const rk_device_run *run, const rk_node *node) {
     float *dy = rk_device_node_output_gradient(run, node);
-    rk_device_sum_columns(run, run->n, rk_shape_width(node->shape), dy,
-                          rk_device_parameter_gradient(run, node, 0));
+    rk_device_sum_rows_to_columns(run, run->n, rk_shape_size(node->shape), dy,
+                                  rk_device_parameter_gradient(run, node, 0));
     if (node->n_inputs)
         rk_cuda_add_to(run->stream, rk_device_node_values(run, node), dy,
-                       rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0));
+                       rk_device_node_input_gradient(run, node, 0), rk_node_writes_gradient_first(node, 0));
 }
 
 const rk_device_op rk_device_op_bias = {
@@ -121,7 +121,7 @@ static void gate_forward(const rk_device_run *run, const rk_node *node) {
 }
 
 static void gate_backward(const rk_device_run *run, const rk_node *node) {
-    int64_t width = rk_shape_width(node->shape);
+    int64_t width = rk_shape_size(node->shape);
     bool learned = node->n_inputs == 1;
     const float *x = rk_device_node_input(run, node, 0),
                 *g = learned ? rk_device_parameter(run, node, 0) : rk_device_node_input(run, node, 1);
@@ -130,7 +130,8 @@ static void gate_backward(const rk_device_run *run, const rk_node *node) {
                        rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0));
     if (!learned) {
         rk_cuda_gate_backward(run->stream, run->n * width, x, g, dy,
-                              rk_device_node_input_gradient(run, node, 1), rk_is_first_gradient(node, 1));
+                              rk_device_node_input_gradient(run, node, 1),
+                              rk_node_writes_gradient_first(node, 1));
         return;
     }
     float *dg = rk_device_parameter_gradient(run, node, 0);

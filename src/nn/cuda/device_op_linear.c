@@ -4,7 +4,7 @@
 static rk_cuda_gemm_args make_gemm_args(const rk_device_run *run, const rk_node *node, int64_t m, int64_t n,
                                         int64_t k) {
     return (rk_cuda_gemm_args){
-        .m = m, .n = n, .k = k, .alpha = 1, .math = rk_device_math(run, node->options.dtype)};
+        .m = m, .n = n, .k = k, .alpha = 1, .math = rk_device_math_mode(run, node->options.dtype)};
 }
 
 /* x or dy as products get it. */
@@ -14,17 +14,17 @@ typedef struct operand {
     bool rounded;
 } operand;
 
-static operand f32_operand(const float *values, int64_t cols) {
+static operand make_f32_operand(const float *values, int64_t cols) {
     return (operand){values, cols, false};
 }
 
-static operand bf16_operand(const void *values, int64_t cols) {
+static operand make_bf16_operand(const void *values, int64_t cols) {
     return (operand){values, rk_cuda_rounded_ld(cols), true};
 }
 
 /* y = x W + b */
-static void multiply_by_weight(const rk_device_run *run, const rk_node *node, int64_t rows, int64_t in,
-                               operand x, float *y) {
+static void multiply_by_weight_and_add_bias(const rk_device_run *run, const rk_node *node, int64_t rows,
+                                            int64_t in, operand x, float *y) {
     int64_t out = node->shape.cols;
     rk_cuda_gemm_args args = make_gemm_args(run, node, rows, out, in);
     args.a = x.values, args.lda = x.ld, args.a_rounded = x.rounded;
@@ -59,19 +59,19 @@ static void compute_input_gradient(const rk_device_run *run, const rk_node *node
     rk_cuda_gemm(run->stream, &args);
 }
 
-static int64_t input_units(const rk_graph *graph, const rk_node *node) {
+static int64_t count_input_units(const rk_graph *graph, const rk_node *node) {
     rk_shape from = rk_node_input_shape(graph, node, 0);
-    return node->options.by_row ? from.cols : rk_shape_width(from);
+    return node->options.by_row ? from.cols : rk_shape_size(from);
 }
 
 /* A layer of bf16 rounds x once, for y and dW, and dy once, for dW and dx. Floats that a rounded matrix
  * takes; a multiple of 4, so what stands behind it is aligned too. */
-static int64_t rounded_floats(const rk_node *node, int64_t rows, int64_t cols) {
+static int64_t floats_for_rounded_matrix(const rk_node *node, int64_t rows, int64_t cols) {
     return node->options.dtype == RK_BF16 ? rows * rk_cuda_rounded_ld(cols) / 2 : 0;
 }
 
 static int64_t linear_saved(const rk_graph *graph, const rk_node *node) {
-    return rounded_floats(node, node->shape.rows, input_units(graph, node));
+    return floats_for_rounded_matrix(node, node->shape.rows, count_input_units(graph, node));
 }
 
 /* Scratch of backward: dy rounded, then the columns' sums. */
@@ -81,20 +81,21 @@ static int64_t linear_scratch(const rk_graph *graph, const rk_node *node, int64_
 }
 
 static operand input_operand(const rk_device_run *run, const rk_node *node, int64_t in) {
-    return node->options.dtype == RK_BF16 ? bf16_operand(rk_device_node_saved(run, node), in)
-                                          : f32_operand(rk_device_node_input(run, node, 0), in);
+    return node->options.dtype == RK_BF16 ? make_bf16_operand(rk_device_node_saved(run, node), in)
+                                          : make_f32_operand(rk_device_node_input(run, node, 0), in);
 }
 
 static void linear_forward(const rk_device_run *run, const rk_node *node) {
-    int64_t rows = run->n * node->shape.rows, in = input_units(rk_device_host_graph(run), node);
+    int64_t rows = run->n * node->shape.rows, in = count_input_units(rk_device_host_graph(run), node);
     if (node->options.dtype == RK_BF16)
         rk_cuda_round_bf16(run->stream, rows, in, rk_device_node_input(run, node, 0), in,
                            (uint16_t *)rk_device_node_saved(run, node));
-    multiply_by_weight(run, node, rows, in, input_operand(run, node, in), rk_device_node_output(run, node));
+    multiply_by_weight_and_add_bias(run, node, rows, in, input_operand(run, node, in),
+                                    rk_device_node_output(run, node));
 }
 
 /* dy as it is before the relu, and the bias's gradient: one pass. */
-static operand compute_output_gradient(const rk_device_run *run, const rk_node *node, int64_t rows) {
+static operand prepare_output_gradient(const rk_device_run *run, const rk_node *node, int64_t rows) {
     int64_t cols = node->shape.cols;
     float *dy = rk_device_node_output_gradient(run, node), *scratch = rk_device_scratch(run);
     bool is_bf16 = node->options.dtype == RK_BF16, relu = node->options.relu;
@@ -102,7 +103,7 @@ static operand compute_output_gradient(const rk_device_run *run, const rk_node *
                             .rows = rows,
                             .cols = cols,
                             .x = dy,
-                            .partials = scratch + rounded_floats(node, rows, cols)};
+                            .partials = scratch + floats_for_rounded_matrix(node, rows, cols)};
     if (relu) sum.y = rk_device_node_output(run, node);
     if (is_bf16)
         sum.rounded = (uint16_t *)scratch;
@@ -110,16 +111,16 @@ static operand compute_output_gradient(const rk_device_run *run, const rk_node *
         sum.masked = dy;
     if (!node->options.no_bias) sum.out = rk_device_parameter_gradient(run, node, 1);
     if (relu || is_bf16 || sum.out) rk_cuda_column_sums(run->stream, &sum);
-    return is_bf16 ? bf16_operand(scratch, cols) : f32_operand(dy, cols);
+    return is_bf16 ? make_bf16_operand(scratch, cols) : make_f32_operand(dy, cols);
 }
 
 static void linear_backward(const rk_device_run *run, const rk_node *node) {
-    int64_t rows = run->n * node->shape.rows, in = input_units(rk_device_host_graph(run), node);
-    operand dy = compute_output_gradient(run, node, rows);
+    int64_t rows = run->n * node->shape.rows, in = count_input_units(rk_device_host_graph(run), node);
+    operand dy = prepare_output_gradient(run, node, rows);
     compute_weight_gradient(run, node, rows, in, input_operand(run, node, in), dy, false);
-    if (rk_device_wants_gradient(run, node, 0))
+    if (rk_device_input_needs_gradient(run, node, 0))
         compute_input_gradient(run, node, rows, in, dy, rk_device_node_input_gradient(run, node, 0),
-                               !rk_is_first_gradient(node, 0));
+                               !rk_node_writes_gradient_first(node, 0));
 }
 
 const rk_device_op rk_device_op_linear = {.name = "linear",
@@ -131,47 +132,49 @@ const rk_device_op rk_device_op_linear = {.name = "linear",
 /* cin: the products x_h x0_j exist for a piece of the batch at a time, of so many floats. */
 enum { PIECE_FLOATS = 1 << 24 };
 
-static int64_t piece_rows(int64_t rows, int64_t in) {
+static int64_t rows_per_piece(int64_t rows, int64_t in) {
     int64_t piece = PIECE_FLOATS / in;
     return piece < 1 ? 1 : piece < rows ? piece : rows;
 }
 
 static void cin_forward(const rk_device_run *run, const rk_node *node) {
     rk_shape x0 = rk_device_node_input_shape(run, node, 0), x = rk_device_node_input_shape(run, node, 1);
-    int64_t rows = run->n * node->shape.rows, in = (int64_t)x0.cols * x.cols, piece = piece_rows(rows, in);
+    int64_t rows = run->n * node->shape.rows, in = (int64_t)x0.cols * x.cols,
+            piece = rows_per_piece(rows, in);
     float *products = rk_device_scratch(run);
     for (int64_t first = 0; first < rows; first += piece) {
         int64_t count = rows - first < piece ? rows - first : piece;
         rk_cuda_cin_products(run->stream, count, x0.cols, x.cols,
                              rk_device_node_input(run, node, 0) + first * x0.cols,
                              rk_device_node_input(run, node, 1) + first * x.cols, products);
-        multiply_by_weight(run, node, count, in, f32_operand(products, in),
-                           rk_device_node_output(run, node) + first * node->shape.cols);
+        multiply_by_weight_and_add_bias(run, node, count, in, make_f32_operand(products, in),
+                                        rk_device_node_output(run, node) + first * node->shape.cols);
     }
 }
 
 static void cin_backward(const rk_device_run *run, const rk_node *node) {
     rk_shape x0 = rk_device_node_input_shape(run, node, 0), x = rk_device_node_input_shape(run, node, 1);
     int64_t rows = run->n * node->shape.rows, in = (int64_t)x0.cols * x.cols, out = node->shape.cols,
-            piece = piece_rows(rows, in);
+            piece = rows_per_piece(rows, in);
     float *products = rk_device_scratch(run), *dproducts = products + piece * in,
           *dy = rk_device_node_output_gradient(run, node);
-    rk_device_sum_columns(run, rows, out, dy, rk_device_parameter_gradient(run, node, 1));
+    rk_device_sum_rows_to_columns(run, rows, out, dy, rk_device_parameter_gradient(run, node, 1));
     if (rows == 0)
-        compute_weight_gradient(run, node, 0, in, f32_operand(products, in), f32_operand(dy, out),
+        compute_weight_gradient(run, node, 0, in, make_f32_operand(products, in), make_f32_operand(dy, out),
                                 false); /* zeros */
     for (int64_t first = 0; first < rows; first += piece) {
         int64_t count = rows - first < piece ? rows - first : piece;
         const float *at0 = rk_device_node_input(run, node, 0) + first * x0.cols,
                     *at = rk_device_node_input(run, node, 1) + first * x.cols;
-        operand d = f32_operand(dy + first * out, out);
+        operand d = make_f32_operand(dy + first * out, out);
         rk_cuda_cin_products(run->stream, count, x0.cols, x.cols, at0, at, products);
-        compute_weight_gradient(run, node, count, in, f32_operand(products, in), d, first > 0);
+        compute_weight_gradient(run, node, count, in, make_f32_operand(products, in), d, first > 0);
         compute_input_gradient(run, node, count, in, d, dproducts, false);
-        rk_cuda_cin_products_backward(
-            run->stream, count, x0.cols, x.cols, at0, at, dproducts,
-            rk_device_node_input_gradient(run, node, 0) + first * x0.cols, rk_is_first_gradient(node, 0),
-            rk_device_node_input_gradient(run, node, 1) + first * x.cols, rk_is_first_gradient(node, 1));
+        rk_cuda_cin_products_backward(run->stream, count, x0.cols, x.cols, at0, at, dproducts,
+                                      rk_device_node_input_gradient(run, node, 0) + first * x0.cols,
+                                      rk_node_writes_gradient_first(node, 0),
+                                      rk_device_node_input_gradient(run, node, 1) + first * x.cols,
+                                      rk_node_writes_gradient_first(node, 1));
     }
 }
 

@@ -7,10 +7,10 @@ static void unary_forward(const rk_device_run *run, const rk_node *node, rk_cuda
 }
 
 static void unary_backward(const rk_device_run *run, const rk_node *node, rk_cuda_unary_kind kind) {
-    rk_cuda_unary_backward(run->stream, kind, rk_device_node_values(run, node),
-                           rk_device_node_input(run, node, 0), rk_device_node_output(run, node),
-                           rk_device_node_output_gradient(run, node),
-                           rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0));
+    rk_cuda_unary_backward(
+        run->stream, kind, rk_device_node_values(run, node), rk_device_node_input(run, node, 0),
+        rk_device_node_output(run, node), rk_device_node_output_gradient(run, node),
+        rk_device_node_input_gradient(run, node, 0), rk_node_writes_gradient_first(node, 0));
 }
 
 #define RK_DEVICE_UNARY(name_, kind)                                              \
@@ -36,7 +36,7 @@ static rk_cuda_dropout_args mask_of(const rk_device_run *run, const rk_node *nod
                                   .seed = rule.seed,
                                   .limit = rule.limit,
                                   .keep = rule.keep,
-                                  .per_sample = rk_shape_width(node->shape) / group,
+                                  .per_sample = rk_shape_size(node->shape) / group,
                                   .step = run->step};
 }
 
@@ -53,7 +53,7 @@ static void dropout_forward(const rk_device_run *run, const rk_node *node) {
 static void dropout_backward(const rk_device_run *run, const rk_node *node) {
     rk_cuda_dropout_args args = mask_of(run, node, rk_device_host_graph(run));
     rk_cuda_dropout(run->stream, &args, rk_device_node_output_gradient(run, node),
-                    rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0));
+                    rk_device_node_input_gradient(run, node, 0), rk_node_writes_gradient_first(node, 0));
 }
 
 /* Backward draws the mask anew. */

@@ -19,19 +19,19 @@ typedef struct work {
 } work;
 
 /* Where the items of users first .. end-1 begin among a list's, and how many lie between. */
-static int64_t list_begin_of(const rk_item_lists *lists, const int64_t *numbers, int64_t first) {
+static int64_t first_item_of_users(const rk_item_lists *lists, const int64_t *numbers, int64_t first) {
     return lists->items ? lists->offsets[numbers[first]] : 0;
 }
-static int64_t count_items_of(const rk_item_lists *lists, const int64_t *numbers, int64_t first,
-                              int64_t end) {
+static int64_t count_items_of_users(const rk_item_lists *lists, const int64_t *numbers, int64_t first,
+                                    int64_t end) {
     return lists->items ? lists->offsets[numbers[end - 1] + 1] - lists->offsets[numbers[first]] : 0;
 }
 
 static int64_t max_items_of_block(const work *w, const rk_item_lists *lists) {
     int64_t most = 1;
     for (int64_t first = 0; first < w->args->n_users; first += w->block) {
-        int64_t n =
-            count_items_of(lists, w->args->numbers, first, rk_min_i64(first + w->block, w->args->n_users));
+        int64_t n = count_items_of_users(lists, w->args->numbers, first,
+                                         rk_min_i64(first + w->block, w->args->n_users));
         most = n > most ? n : most;
     }
     return most;
@@ -39,16 +39,16 @@ static int64_t max_items_of_block(const work *w, const rk_item_lists *lists) {
 
 enum { N_PIECES = 8 };
 
-static void list_pieces(work *w, void **pieces[N_PIECES]) {
+static void list_buffers(work *w, void **pieces[N_PIECES]) {
     void **const all[N_PIECES] = {(void **)&w->items,  (void **)&w->users,  (void **)&w->scores,
                                   (void **)&w->lists,  (void **)&w->masked, (void **)&w->asked,
                                   (void **)&w->places, (void **)&w->bad};
     for (int i = 0; i < N_PIECES; i++) pieces[i] = all[i];
 }
 
-static void release_work(work *w) {
+static void release_buffers(work *w) {
     void **pieces[N_PIECES];
-    list_pieces(w, pieces);
+    list_buffers(w, pieces);
     for (int i = 0; i < N_PIECES; i++) {
         rk_device_free(w->device, *pieces[i]);
         *pieces[i] = NULL;
@@ -57,11 +57,11 @@ static void release_work(work *w) {
     w->host_lists = NULL;
 }
 
-static rk_status reserve_block(work *w) {
+static rk_status allocate_block_buffers(work *w) {
     const rk_ranking_positions *a = w->args;
     size_t most_asked = (size_t)max_items_of_block(w, &a->asked), block = (size_t)w->block;
     void **pieces[N_PIECES];
-    list_pieces(w, pieces);
+    list_buffers(w, pieces);
     size_t bytes[N_PIECES] = {(size_t)(a->n_items * a->dim) * sizeof *w->items,
                               block * (size_t)a->dim * sizeof *w->users,
                               block * (size_t)a->n_items * sizeof *w->scores,
@@ -75,21 +75,21 @@ static rk_status reserve_block(work *w) {
 }
 
 /* Of as many users as there is room for. */
-static rk_status reserve_work(work *w) {
+static rk_status allocate_buffers(work *w) {
     rk_status status;
-    while ((status = reserve_block(w)) == RK_NO_MEMORY && w->block > 1) {
-        release_work(w);
+    while ((status = allocate_block_buffers(w)) == RK_NO_MEMORY && w->block > 1) {
+        release_buffers(w);
         w->block /= 2;
     }
     return status;
 }
 
-static rk_status send_lists(work *w, int64_t first, int64_t n) {
+static rk_status upload_item_lists(work *w, int64_t first, int64_t n) {
     const rk_ranking_positions *a = w->args;
-    int64_t masked = list_begin_of(&a->masked, a->numbers, first),
-            asked = list_begin_of(&a->asked, a->numbers, first);
-    int64_t n_masked = count_items_of(&a->masked, a->numbers, first, first + n),
-            n_asked = count_items_of(&a->asked, a->numbers, first, first + n);
+    int64_t masked = first_item_of_users(&a->masked, a->numbers, first),
+            asked = first_item_of_users(&a->asked, a->numbers, first);
+    int64_t n_masked = count_items_of_users(&a->masked, a->numbers, first, first + n),
+            n_asked = count_items_of_users(&a->asked, a->numbers, first, first + n);
     for (int64_t i = 0; i < n; i++) {
         int64_t user = a->numbers[first + i];
         rk_cuda_item_lists *l = &w->host_lists[i];
@@ -119,13 +119,13 @@ static rk_status check_scores_finite(work *w, int64_t first) {
     return rk_error_context(status, "user %lld", (long long)w->args->numbers[first + user]);
 }
 
-static rk_status rank_block(work *w, int64_t first, int64_t n) {
+static rk_status rank_block_of_users(work *w, int64_t first, int64_t n) {
     const rk_ranking_positions *a = w->args;
-    int64_t asked = list_begin_of(&a->asked, a->numbers, first),
-            n_asked = count_items_of(&a->asked, a->numbers, first, first + n);
+    int64_t asked = first_item_of_users(&a->asked, a->numbers, first),
+            n_asked = count_items_of_users(&a->asked, a->numbers, first, first + n);
     RK_TRY(rk_device_upload(w->device, w->users, a->users + first * a->dim,
                             (size_t)(n * a->dim) * sizeof *w->users));
-    RK_TRY(send_lists(w, first, n));
+    RK_TRY(upload_item_lists(w, first, n));
     rk_cuda_gemm(w->stream, &(rk_cuda_gemm_args){.m = n,
                                                  .n = a->n_items,
                                                  .k = a->dim,
@@ -151,8 +151,8 @@ static rk_status rank_block(work *w, int64_t first, int64_t n) {
     return rk_device_download(w->device, a->places + asked, w->places, (size_t)n_asked * sizeof *w->places);
 }
 
-rk_status rk_device_ranking_positions(rk_device *device, rk_stream *stream, const rk_ranking_positions *a,
-                                      int64_t scores_at_once) {
+rk_status rk_device_compute_ranking_positions(rk_device *device, rk_stream *stream,
+                                              const rk_ranking_positions *a, int64_t scores_at_once) {
     RK_FAIL_IF(a->n_items < 1 || a->n_items >= UINT32_MAX || a->dim < 1, RK_INVALID_ARGUMENT,
                "cannot rank %lld items with vectors of %lld values", (long long)a->n_items,
                (long long)a->dim);
@@ -160,12 +160,12 @@ rk_status rk_device_ranking_positions(rk_device *device, rk_stream *stream, cons
     int64_t fit = (scores_at_once ? scores_at_once : 1 << 26) / a->n_items;
     work w = {
         .device = device, .stream = stream, .args = a, .block = fit < 1 ? 1 : rk_min_i64(fit, a->n_users)};
-    rk_status status = reserve_work(&w);
+    rk_status status = allocate_buffers(&w);
     if (status == RK_OK)
         status =
             rk_device_upload(device, w.items, a->items, (size_t)(a->n_items * a->dim) * sizeof *a->items);
     for (int64_t first = 0; first < a->n_users && status == RK_OK; first += w.block)
-        status = rank_block(&w, first, rk_min_i64(w.block, a->n_users - first));
-    release_work(&w);
+        status = rank_block_of_users(&w, first, rk_min_i64(w.block, a->n_users - first));
+    release_buffers(&w);
     return status;
 }

@@ -26,7 +26,7 @@ rk_status rk_graph_create(uint64_t seed, rk_graph **out) {
     return RK_OK;
 }
 
-static void node_free(rk_node *node) {
+static void free_node(rk_node *node) {
     if (node->op && node->op->release) node->op->release(node);
     if (node->fused && node->fused->release) node->fused->release(node);
     for (int32_t i = 0; i < node->n_states; i++) rk_free(node->states[i]);
@@ -35,7 +35,7 @@ static void node_free(rk_node *node) {
 
 void rk_graph_free(rk_graph *graph) {
     if (!graph) return;
-    for (size_t i = 0; i < graph->n_nodes; i++) node_free(graph->nodes[i]);
+    for (size_t i = 0; i < graph->n_nodes; i++) free_node(graph->nodes[i]);
     for (size_t i = 0; i < graph->n_parameters; i++) {
         RK_FREE_ALL((char *)(size_t)graph->parameters[i].name, graph->parameters[i].value);
     }
@@ -47,7 +47,7 @@ void rk_graph_free(rk_graph *graph) {
     rk_free(graph);
 }
 
-void rk_graph_fail(rk_graph *graph, rk_status status) {
+void rk_graph_set_error(rk_graph *graph, rk_status status) {
     if (graph->status != RK_OK) return;
     graph->status = status;
     rk_error_copy(graph->error, sizeof graph->error);
@@ -79,7 +79,7 @@ rk_shape rk_graph_shape(const rk_graph *graph, rk_value value) {
     return value < 0 || (size_t)value >= graph->n_nodes ? (rk_shape){0, 0} : graph->nodes[value]->shape;
 }
 
-rk_value rk_graph_find(const rk_graph *graph, const char *name) {
+rk_value rk_graph_find_value(const rk_graph *graph, const char *name) {
     return (rk_value)rk_name_map_find(&graph->names, name);
 }
 
@@ -90,8 +90,8 @@ static rk_status allocate_node(rk_graph *graph, const rk_op *op, const char *nam
         snprintf(made, sizeof made, "%s_%zu", op ? op->name : "input", graph->n_nodes);
         name = made;
     }
-    RK_FAIL_IF(rk_graph_find(graph, name) >= 0, RK_INVALID_ARGUMENT, "two nodes of the graph are named '%s'",
-               name);
+    RK_FAIL_IF(rk_graph_find_value(graph, name) >= 0, RK_INVALID_ARGUMENT,
+               "two nodes of the graph are named '%s'", name);
     RK_TRY(rk_grow(&graph->nodes, graph->n_nodes, &graph->nodes_capacity, sizeof *graph->nodes));
     rk_node *node;
     RK_TRY(rk_alloc(1, sizeof *node, &node));
@@ -101,7 +101,7 @@ static rk_status allocate_node(rk_graph *graph, const rk_op *op, const char *nam
         status = rk_alloc((size_t)n_inputs, sizeof *node->first_gradient, &node->first_gradient);
     if (status == RK_OK) status = rk_name_map_add(&graph->names, node->name, (int64_t)graph->n_nodes);
     if (status != RK_OK) {
-        node_free(node);
+        free_node(node);
         return status;
     }
     if (n_inputs) memcpy(node->inputs, inputs, (size_t)n_inputs * sizeof *inputs);
@@ -147,16 +147,16 @@ static rk_status add_node(rk_graph *graph, const char *op_name, const char *name
     return RK_OK;
 }
 
-rk_value rk_graph_add(rk_graph *graph, const char *op, const char *name, const rk_op_options *options,
-                      const rk_value *inputs, int32_t n_inputs) {
+rk_value rk_graph_add_op(rk_graph *graph, const char *op, const char *name, const rk_op_options *options,
+                         const rk_value *inputs, int32_t n_inputs) {
     rk_value value = -1;
     if (graph->status != RK_OK) return -1;
     rk_status status = add_node(graph, op, name, options, inputs, n_inputs, &value);
-    if (status != RK_OK) rk_graph_fail(graph, status);
+    if (status != RK_OK) rk_graph_set_error(graph, status);
     return status == RK_OK ? value : -1;
 }
 
-rk_value rk_graph_input(rk_graph *graph, const char *name, rk_shape shape) {
+rk_value rk_graph_add_input(rk_graph *graph, const char *name, rk_shape shape) {
     if (graph->status != RK_OK) return -1;
     rk_node *node = NULL;
     rk_status status = shape.rows > 0 && shape.cols > 0
@@ -164,14 +164,14 @@ rk_value rk_graph_input(rk_graph *graph, const char *name, rk_shape shape) {
                            : rk_error(RK_INVALID_ARGUMENT, "input '%s' has the invalid shape [%d, %d]", name,
                                       shape.rows, shape.cols);
     if (status != RK_OK) {
-        rk_graph_fail(graph, status);
+        rk_graph_set_error(graph, status);
         return -1;
     }
     node->shape = shape;
     return node->number;
 }
 
-void rk_graph_output(rk_graph *graph, rk_value value) {
+void rk_graph_mark_output(rk_graph *graph, rk_value value) {
     if (graph->status == RK_OK && value >= 0) rk_graph_storage_node(graph, value)->is_output = true;
 }
 
@@ -179,7 +179,7 @@ void rk_graph_mark_partial_batch(rk_graph *graph, rk_value value) {
     if (graph->status == RK_OK && value >= 0) rk_graph_storage_node(graph, value)->leads = true;
 }
 
-static rk_status finish_nodes(rk_graph *graph) {
+static rk_status finish_ops_of_nodes(rk_graph *graph) {
     for (size_t i = 0; i < graph->n_nodes; i++) {
         rk_node *node = graph->nodes[i];
         if (node->op && node->op->finish) RK_TRY(node->op->finish(graph, node, graph->block));
@@ -188,7 +188,7 @@ static rk_status finish_nodes(rk_graph *graph) {
     return RK_OK;
 }
 
-static rk_status place_gradients(rk_graph *graph) {
+static rk_status allocate_parameter_gradients(rk_graph *graph) {
     RK_TRY(rk_pages_alloc((size_t)graph->gradient_reals * sizeof *graph->gradients, &graph->gradients));
     for (size_t i = 0; i < graph->n_parameters; i++)
         graph->parameters[i].gradient = graph->gradients + graph->parameters[i].offset;
@@ -204,10 +204,10 @@ rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training) {
     if (graph->n_micro_batches == 0) rk_graph_set_micro_batches(graph, 1, (rk_graph_local_part){0, 1});
     graph->training = training;
     RK_TRY(rk_graph_plan_memory(graph));
-    RK_TRY(finish_nodes(graph));
-    RK_TRY(rk_graph_fuse(graph));
-    if (training) RK_TRY(place_gradients(graph));
-    RK_TRY(rk_graph_reserve(graph));
+    RK_TRY(finish_ops_of_nodes(graph));
+    RK_TRY(rk_graph_fuse_ops(graph));
+    if (training) RK_TRY(allocate_parameter_gradients(graph));
+    RK_TRY(rk_graph_allocate_memory(graph));
     graph->finished = true;
     return RK_OK;
 }
@@ -221,20 +221,20 @@ void rk_graph_retain_values(rk_graph *graph) {
     graph->keeps = true;
 }
 
-void rk_graph_bind(rk_graph *graph, rk_value value, rk_real *data, rk_real *gradient) {
+void rk_graph_bind_value(rk_graph *graph, rk_value value, rk_real *data, rk_real *gradient) {
     rk_node *root = rk_graph_storage_node(graph, value);
     root->bound_data = data;
     root->bound_gradient = gradient;
 }
 
 rk_real *rk_node_data(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_shape_width(node->shape);
+    int64_t width = rk_shape_size(node->shape);
     return run->unbound || !node->bound_data ? rk_run_memory_at(run, node->place.data, width)
                                              : node->bound_data + run->first * width;
 }
 
 rk_real *rk_node_gradient(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_shape_width(node->shape);
+    int64_t width = rk_shape_size(node->shape);
     return node->bound_gradient ? node->bound_gradient + run->first * width
                                 : rk_run_memory_at(run, node->place.gradient, width);
 }
@@ -247,21 +247,21 @@ rk_real *rk_run_gradient(const rk_run *run, rk_value value) {
     return rk_node_gradient(run, rk_graph_storage_node(run->graph, value));
 }
 
-static rk_run whole_run(rk_graph *graph) {
+static rk_run make_whole_batch_run(rk_graph *graph) {
     return (rk_run){.graph = graph, .memory = graph->thread_memory[0]};
 }
 
 rk_real *rk_graph_data(rk_graph *graph, rk_value value) {
-    rk_run run = whole_run(graph);
+    rk_run run = make_whole_batch_run(graph);
     return rk_run_data(&run, value);
 }
 
 rk_real *rk_graph_gradient(rk_graph *graph, rk_value value) {
-    rk_run run = whole_run(graph);
+    rk_run run = make_whole_batch_run(graph);
     return rk_run_gradient(&run, value);
 }
 
-uint64_t rk_graph_bytes(const rk_graph *graph, int n_threads) {
+uint64_t rk_graph_memory_bytes(const rk_graph *graph, int n_threads) {
     uint64_t memory = (uint64_t)graph->memory_reals * (graph->keeps ? 1 : (uint64_t)n_threads);
     return (memory + (uint64_t)graph->gradient_reals * (uint64_t)(n_threads + RK_SPARE_GRADIENTS + 1)) *
                sizeof(rk_real) +
@@ -269,7 +269,7 @@ uint64_t rk_graph_bytes(const rk_graph *graph, int n_threads) {
 }
 
 /* The matrix of a node that multiplies its rows by one, or NULL. */
-static const rk_parameter *matrix_of_node(const rk_graph *graph, const rk_node *node) {
+static const rk_parameter *weight_matrix_of_node(const rk_graph *graph, const rk_node *node) {
     return node->op == &rk_op_linear || node->op == &rk_op_cin ? &graph->parameters[node->parameters[0]]
                                                                : NULL;
 }
@@ -278,7 +278,7 @@ double rk_graph_flops(const rk_graph *graph, bool training) {
     double sum = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
-        const rk_parameter *w = matrix_of_node(graph, node);
+        const rk_parameter *w = weight_matrix_of_node(graph, node);
         if (w) sum += 2.0 * (double)w->rows * (double)w->cols * node->shape.rows;
     }
     return training ? 3 * sum : sum; /* y, dx and dw */
@@ -288,7 +288,7 @@ void rk_graph_largest_layer(const rk_graph *graph, int64_t *in, int64_t *out) {
     int64_t most = 0;
     *in = *out = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
-        const rk_parameter *w = matrix_of_node(graph, graph->nodes[i]);
+        const rk_parameter *w = weight_matrix_of_node(graph, graph->nodes[i]);
         int64_t products = w ? w->rows * w->cols * graph->nodes[i]->shape.rows : 0;
         if (products <= most) continue;
         most = products;

@@ -29,8 +29,8 @@ typedef struct rk_shape {
     int32_t rows, cols; /* of one sample */
 } rk_shape;
 
-/* Options of every operation; each reads those that its rk_op names (op.h), and rk_graph_add refuses others.
- * Zero means its default. */
+/* Options of every operation; each reads those that its rk_op names (op.h), and rk_graph_add_op refuses
+ * others. Zero means its default. */
 typedef struct rk_op_options {
     int32_t units; /* linear, cin, constant: outputs; number_vectors: dim */
     bool by_row;  /* linear: over each row by itself, to [rows, units]; layer_norm: each row has scales of its
@@ -64,24 +64,24 @@ typedef struct rk_parameter {
 rk_status rk_graph_create(uint64_t seed, rk_graph **out);
 void rk_graph_free(rk_graph *graph);
 
-rk_value rk_graph_input(rk_graph *graph, const char *name, rk_shape shape);
+rk_value rk_graph_add_input(rk_graph *graph, const char *name, rk_shape shape);
 /* op: a name of src/nn/graph/op_list.h. name: unique in the graph, or NULL for "<op>_<number>". */
-rk_value rk_graph_add(rk_graph *graph, const char *op, const char *name, const rk_op_options *options,
-                      const rk_value *inputs, int32_t n_inputs);
+rk_value rk_graph_add_op(rk_graph *graph, const char *op, const char *name, const rk_op_options *options,
+                         const rk_value *inputs, int32_t n_inputs);
 /* The value that callers read (logits); it may be several. Its gradient is what they write before
  * backward. */
-void rk_graph_output(rk_graph *graph, rk_value value);
+void rk_graph_mark_output(rk_graph *graph, rk_value value);
 /* Limits an output to a run's first samples. In graphs that keep the whole batch, what it alone needs is not
  * computed for the last hooks->n_rest samples. The caller need not write their gradients, and gets none for
  * an input that only such outputs read. Before finish, which fails if what they need is summed over the
  * batch, or is the last to read a value that others need too (it would be the first to write that value's
  * gradient). */
 void rk_graph_mark_partial_batch(rk_graph *graph, rk_value value);
-void rk_graph_fail(rk_graph *graph, rk_status status); /* keep the caller's own rk_error */
-rk_status rk_graph_status(const rk_graph *graph);      /* of building so far */
+void rk_graph_set_error(rk_graph *graph, rk_status status); /* keep the caller's own rk_error */
+rk_status rk_graph_status(const rk_graph *graph);           /* of building so far */
 
 rk_shape rk_graph_shape(const rk_graph *graph, rk_value value);
-rk_value rk_graph_find(const rk_graph *graph, const char *name); /* -1 if there is none */
+rk_value rk_graph_find_value(const rk_graph *graph, const char *name); /* -1 if there is none */
 int32_t rk_graph_n_values(
     const rk_graph *graph); /* inputs and nodes, in the order in which they were added */
 
@@ -92,8 +92,8 @@ typedef struct rk_graph_local_part {
     int64_t first_micro_batch, n_micro_batches; /* that run here */
 } rk_graph_local_part;
 void rk_graph_set_micro_batches(rk_graph *graph, int64_t n_micro_batches, rk_graph_local_part local);
-int64_t rk_graph_micro_batch(const rk_graph *graph); /* samples of a micro-batch; those at the end of a batch
-                                                        may have fewer, or none */
+int64_t rk_graph_micro_batch_size(const rk_graph *graph); /* samples of a micro-batch; those at the end of a
+                                                        batch may have fewer, or none */
 size_t rk_graph_n_micro_batches(const rk_graph *graph, int64_t n); /* of n samples */
 size_t rk_graph_blocks_of_micro_batch(const rk_graph *graph);
 
@@ -101,7 +101,7 @@ size_t rk_graph_blocks_of_micro_batch(const rk_graph *graph);
  * them. A node's gradients are then complete, and can be summed with others' (hooks->ready), while the nodes
  * before it are still to come; blocks would complete them only at the end. The bits are the same. */
 enum { RK_MANY_PARAMETERS = 1 << 22, RK_FEW_SAMPLES = 1024 };
-static inline bool rk_graph_runs_by_nodes(double parameters, double samples) {
+static inline bool rk_graph_runs_node_by_node(double parameters, double samples) {
     return parameters >= RK_MANY_PARAMETERS && samples <= RK_FEW_SAMPLES;
 }
 
@@ -129,7 +129,7 @@ typedef struct rk_run {
     size_t group;       /* its number */
     bool opens;         /* the group's first block */
     bool tells;         /* the group's last block, whose gradients are reported node by node (hooks->ready) */
-    bool unbound;       /* inputs stand in the memory too, wherever rk_graph_bind says that they are */
+    bool unbound;       /* inputs stand in the memory too, wherever rk_graph_bind_value says that they are */
     const struct rk_graph_context *context; /* of rk_graph_inference_set_context, or NULL; */
     bool of_context; /* this run, of one sample, is for what the context alone decides: the other columns of
                         inputs are not read. Other runs do not read the context's columns */
@@ -180,7 +180,7 @@ rk_real *rk_graph_gradient(rk_graph *graph, rk_value value); /* the same shape; 
 
 /* An input's data or gradient, or an output's, in memory of the caller's: [max_batch, rows, cols]; NULL: the
  * run's own. */
-void rk_graph_bind(rk_graph *graph, rk_value value, rk_real *data, rk_real *gradient);
+void rk_graph_bind_value(rk_graph *graph, rk_value value, rk_real *data, rk_real *gradient);
 
 /* Prediction by a graph whose parameters no longer change, so that any number of threads may predict at once.
  * Frozen, a graph that was finished without training is made ready for prediction once: later runs only read
@@ -192,8 +192,8 @@ typedef struct rk_graph_inference rk_graph_inference;
 rk_status rk_graph_inference_create(const rk_graph *graph, int n_threads, rk_graph_inference **out);
 void rk_graph_inference_free(rk_graph_inference *inference);
 /* The bits of rk_graph_forward without training. Hooks: `read`, which writes all inputs, whatever
- * rk_graph_bind says, and `loss`. cancel: once another thread has set it, RK_INTERRUPTED after the blocks
- * that are under way; may be NULL. */
+ * rk_graph_bind_value says, and `loss`. cancel: once another thread has set it, RK_INTERRUPTED after the
+ * blocks that are under way; may be NULL. */
 rk_status rk_graph_inference_run(rk_graph_inference *inference, int64_t n, const rk_graph_hooks *hooks,
                                  const atomic_bool *cancel);
 
@@ -209,7 +209,7 @@ rk_status rk_graph_inference_set_context(rk_graph_inference *inference, const rk
                                          size_t n);
 
 size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n); /* of n samples */
-size_t rk_graph_block_number(const rk_run *run);            /* 0 .. n_blocks-1, in the order of the samples */
+size_t rk_graph_block_number_of_run(const rk_run *run);     /* 0 .. n_blocks-1, in the order of the samples */
 
 rk_real *rk_graph_gradients(rk_graph *graph, size_t *n); /* of all parameters, one after the other, [*n] */
 int32_t rk_graph_n_parameters(const rk_graph *graph);
@@ -217,8 +217,8 @@ rk_parameter *rk_graph_parameter(rk_graph *graph, int32_t index);
 /* "dense/<parameter>" and running statistics ("dense/<node>/running_mean") as named tensors. */
 rk_status rk_graph_state_dict(rk_graph *graph, rk_state_dict *state);
 
-uint64_t rk_graph_bytes(const rk_graph *graph,
-                        int n_threads); /* of values and gradients, beside the parameters */
+uint64_t rk_graph_memory_bytes(const rk_graph *graph,
+                               int n_threads); /* of values and gradients, beside the parameters */
 /* Arithmetic of the matrix products for one sample, forward or in a training step. */
 double rk_graph_flops(const rk_graph *graph, bool training);
 /* The matrix with the most arithmetic: [in, out]; 0 and 0 without any. */

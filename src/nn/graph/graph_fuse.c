@@ -4,7 +4,7 @@
 #include "nn/graph/graph_internal.h"
 
 /* How often a value is read; *last: by whom last. */
-static size_t count_readers(const rk_graph *g, rk_value value, rk_node **last) {
+static size_t count_readers_of_value(const rk_graph *g, rk_value value, rk_node **last) {
     size_t n = g->nodes[value]->is_output;
     for (size_t i = 0; i < g->n_nodes; i++)
         for (int32_t k = 0; k < g->nodes[i]->n_inputs; k++) {
@@ -18,16 +18,16 @@ static size_t count_readers(const rk_graph *g, rk_value value, rk_node **last) {
 /* The node that alone reads a value; NULL: none does, or several. */
 static rk_node *find_only_reader(const rk_graph *g, const rk_node *node) {
     rk_node *last = NULL;
-    return count_readers(g, node->number, &last) == 1 ? last : NULL;
+    return count_readers_of_value(g, node->number, &last) == 1 ? last : NULL;
 }
 
-static bool is_linear_by_row(const rk_node *node) {
+static bool is_f32_linear_by_row(const rk_node *node) {
     return node->op == &rk_op_linear && node->options.by_row && node->options.dtype == RK_F32;
 }
 
 /* The target_pairs that a linear of f32 alone reads, row by row; NULL: it reads another node. */
 static rk_node *find_fusable_pairs(const rk_graph *g, const rk_node *node) {
-    if (!is_linear_by_row(node)) return NULL;
+    if (!is_f32_linear_by_row(node)) return NULL;
     rk_node *from = g->nodes[node->inputs[0]];
     return from->op == &rk_op_target_pairs && find_only_reader(g, from) == node ? from : NULL;
 }
@@ -35,28 +35,28 @@ static rk_node *find_fusable_pairs(const rk_graph *g, const rk_node *node) {
 /* The linears from `first` on, of which each is all that the next one reads: how many, at most `most`. */
 static int32_t find_linear_chain(const rk_graph *g, rk_node *first, rk_node **chain, int32_t most) {
     int32_t n = 0;
-    for (rk_node *at = first; at && is_linear_by_row(at) && n < most; at = find_only_reader(g, at))
+    for (rk_node *at = first; at && is_f32_linear_by_row(at) && n < most; at = find_only_reader(g, at))
         chain[n++] = at;
     return n;
 }
 
 /* All of DIN's activation unit, or else its first layer. */
-static rk_status fuse_pairs(rk_graph *g, rk_node *first, rk_node *pairs) {
+static rk_status fuse_target_pairs(rk_graph *g, rk_node *first, rk_node *pairs) {
     enum { MOST = 16 };
     rk_node *chain[MOST];
     int32_t n = find_linear_chain(g, first, chain, MOST);
-    if (chain[n - 1]->shape.cols != 1) return rk_fuse_pair_linear(g, first, pairs);
+    if (chain[n - 1]->shape.cols != 1) return rk_target_pairs_fuse_linear(g, first, pairs);
     const rk_node *pool = find_only_reader(g, chain[n - 1]);
     bool pools = pool && pool->op == &rk_op_attention_pool && pool->inputs[0] == chain[n - 1]->number &&
                  !rk_graph_storage_node(g, pool->inputs[2])->op;
-    return rk_fuse_pair_weights(g, pairs, chain, n, pools ? pool : NULL);
+    return rk_target_pairs_fuse_mlp(g, pairs, chain, n, pools ? pool : NULL);
 }
 
-rk_status rk_graph_fuse(rk_graph *g) {
+rk_status rk_graph_fuse_ops(rk_graph *g) {
     for (size_t i = 0; i < g->n_nodes; i++) {
         rk_node *node = g->nodes[i], *pairs = node->fused ? NULL : find_fusable_pairs(g, node);
         if (!pairs) continue;
-        RK_TRY(fuse_pairs(g, node, pairs));
+        RK_TRY(fuse_target_pairs(g, node, pairs));
         const rk_node *wider = node->workspace_bytes > pairs->workspace_bytes ? node : pairs;
         if (wider->workspace_bytes > g->workspace_bytes) g->workspace_bytes = wider->workspace_bytes;
     }

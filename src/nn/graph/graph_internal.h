@@ -66,7 +66,7 @@ struct rk_graph {
     rk_gradient_sum sum;
 };
 
-/* Give every node its place in the memory of a run (graph_arena.c). */
+/* Give every node its place in the memory of a run (graph_memory_plan.c). */
 rk_status rk_graph_plan_memory(rk_graph *graph);
 /* The same for other memory, where runs have `samples` samples at once: places [n_nodes], of *total reals.
  * hosts [n_nodes], or NULL: an input of which it is not -1 has no place of its own, but columns of that node,
@@ -77,7 +77,8 @@ rk_status rk_graph_assign_memory(const rk_graph *graph, int64_t samples, bool tr
 /* The node whose memory a view shows. */
 rk_node *rk_graph_storage_node(const rk_graph *graph, rk_value value);
 /* First values of a parameter, from (seed, its name, the place). */
-void rk_parameter_fill(const rk_graph *graph, rk_parameter *parameter, const rk_initializer *initializer);
+void rk_parameter_initialize(const rk_graph *graph, rk_parameter *parameter,
+                             const rk_initializer *initializer);
 
 /* What a dropout node's masks depend on, beside the step (op_dropout.c). */
 typedef struct rk_dropout_rule {
@@ -103,16 +104,16 @@ struct rk_graph_inference {
 };
 
 /* Nodes that predict together what the operations say one by one (graph_fuse.c), of a graph whose nodes
- * are finished; training still runs those. rk_fuse_pair_linear: a linear over target_pairs
- * (ops/op_pair_linear.c). rk_fuse_pair_weights: linears over target_pairs up to one unit, each read by the
- * next alone, and the last by `pool` alone; NULL: by others (ops/op_pair_weights.c). */
-rk_status rk_graph_fuse(rk_graph *graph);
-rk_status rk_fuse_pair_linear(rk_graph *graph, rk_node *linear, rk_node *pairs);
-rk_status rk_fuse_pair_weights(rk_graph *graph, rk_node *pairs, rk_node *const *layers, int32_t n_layers,
-                               const rk_node *pool);
+ * are finished; training still runs those. rk_target_pairs_fuse_linear: a linear over target_pairs
+ * (ops/op_pair_linear.c). rk_target_pairs_fuse_mlp: linears over target_pairs up to one unit, each read by
+ * the next alone, and the last by `pool` alone; NULL: by others (ops/op_pair_weights.c). */
+rk_status rk_graph_fuse_ops(rk_graph *graph);
+rk_status rk_target_pairs_fuse_linear(rk_graph *graph, rk_node *linear, rk_node *pairs);
+rk_status rk_target_pairs_fuse_mlp(rk_graph *graph, rk_node *pairs, rk_node *const *layers, int32_t n_layers,
+                                   const rk_node *pool);
 extern const rk_op rk_op_pair_linear, rk_op_pair_rows, rk_op_pair_weights;
 
-/* What is the same in all samples of a run (graph_context.c). */
+/* What is the same in all samples of a run (graph_shared_context.c). */
 rk_status rk_graph_context_create(const rk_graph *graph, rk_graph_context **out);
 void rk_graph_context_free(rk_graph_context *context);
 /* Once a run, by a run of one sample whose inputs were read. */
@@ -123,7 +124,7 @@ void rk_graph_context_fill_inputs(const rk_graph_context *context, const rk_run 
 bool rk_graph_context_fill(const rk_graph_context *context, const rk_run *run, const rk_node *node);
 
 /* Memory for every thread of the pool (graph_memory.c). */
-rk_status rk_graph_reserve(rk_graph *graph);
+rk_status rk_graph_allocate_memory(rk_graph *graph);
 void rk_graph_release_memory(rk_graph *graph);
 /* The sum of the gradients first .. last-1 of n_groups groups (graph_gradients.c). A group takes its
  * gradients, zeros but for what is_written, adds to them and is done, at once or with those from ever lower

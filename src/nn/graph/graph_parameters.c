@@ -10,7 +10,8 @@
 
 enum { LINE_REALS = 64 / sizeof(rk_real) };
 
-void rk_parameter_fill(const rk_graph *graph, rk_parameter *parameter, const rk_initializer *initializer) {
+void rk_parameter_initialize(const rk_graph *graph, rk_parameter *parameter,
+                             const rk_initializer *initializer) {
     int64_t n = parameter->rows * parameter->cols;
     rk_rng rng = {graph->seed, rk_hash_bytes(parameter->name, strlen(parameter->name), 0), 0};
     for (int64_t i = 0; i < n; i++) {
@@ -56,7 +57,7 @@ rk_status rk_node_add_parameter(rk_graph *graph, rk_node *node, const char *name
     p.name = full;
     RK_GOTO(rk_alloc((size_t)(rows * cols), sizeof *p.value, &p.value));
     p.offset = graph->gradient_reals;
-    rk_parameter_fill(graph, &p, initializer);
+    rk_parameter_initialize(graph, &p, initializer);
     node->parameters[node->n_parameters++] = (int32_t)graph->n_parameters;
     graph->parameters[graph->n_parameters++] = p;
     graph->gradient_reals += (rows * cols + LINE_REALS - 1) / LINE_REALS * LINE_REALS;
@@ -68,7 +69,7 @@ done:
 
 rk_status rk_node_add_state(rk_node *node, const char *name, rk_real initial) {
     rk_real *values;
-    size_t n = (size_t)rk_shape_width(node->shape);
+    size_t n = (size_t)rk_shape_size(node->shape);
     RK_TRY(rk_alloc(n, sizeof *values, &values));
     for (size_t i = 0; i < n; i++) values[i] = initial;
     node->state_names[node->n_states] = name;
@@ -109,7 +110,7 @@ rk_status rk_graph_state_dict(rk_graph *graph, rk_state_dict *state) {
         for (int32_t k = 0; k < graph->nodes[i]->n_states; k++) {
             snprintf(name, sizeof name, "dense/%s/%s", graph->nodes[i]->name,
                      graph->nodes[i]->state_names[k]);
-            RK_TRY(rk_state_dict_add(state, name, RK_F32, rk_shape_width(graph->nodes[i]->shape), 0,
+            RK_TRY(rk_state_dict_add(state, name, RK_F32, rk_shape_size(graph->nodes[i]->shape), 0,
                                      graph->nodes[i]->states[k]));
             rk_state_dict_set_kind(state, RK_STATE_STATISTIC);
         }

@@ -20,16 +20,16 @@ struct pass {
     const atomic_bool *cancel; /* no more blocks are begun once it is set; may be NULL */
     rk_status (*step)(const pass *p, const rk_run *run);
     int64_t first_gradient, last_gradient; /* of the parameters that the step adds to; equal: none */
-    bool backward;                         /* of run_block: also back, with other work beside */
-    rk_node *node;                         /* of steps at one node, */
-    int32_t gather;                        /* and of its sums: the pass */
-    rk_real *partials;                     /* [n_blocks, gather_width] */
+    bool backward;     /* of run_forward_and_backward_of_block: also back, with other work beside */
+    rk_node *node;     /* of steps at one node, */
+    int32_t gather;    /* and of its sums: the pass */
+    rk_real *partials; /* [n_blocks, gather_width] */
     size_t n_groups;
     atomic_size_t next_group, next_beside; /* to be begun */
     rk_parallel_failure failure;           /* of the lowest block */
 };
 
-static void run_group(void *context, size_t group, int thread) {
+static void run_blocks_of_group(void *context, size_t group, int thread) {
     pass *p = context;
     const rk_graph *g = p->graph;
     int64_t first, last;
@@ -41,7 +41,7 @@ static void run_group(void *context, size_t group, int thread) {
     bool adds = p->first_gradient < p->last_gradient;
     bool is_late =
         group + (size_t)g->n_threads >= p->n_groups; /* no other group comes after it on its thread */
-    if (adds) run.gradients = rk_gradients_acquire_buffer(p->trained, group);
+    if (adds) run.gradients = rk_gradient_sum_acquire_buffer(p->trained, group);
     for (run.first = first; run.first < last; run.first += p->block) {
         if (p->cancel && atomic_load_explicit(p->cancel, memory_order_relaxed)) return;
         run.n = last - run.first < p->block ? last - run.first : p->block;
@@ -52,7 +52,7 @@ static void run_group(void *context, size_t group, int thread) {
     }
     if (!adds) return;
     uint64_t begin = rk_trace_begin();
-    rk_gradients_done(p->trained, group, p->first_gradient);
+    rk_gradient_sum_finish_group(p->trained, group, p->first_gradient);
     rk_trace_end(begin, "sum gradients");
 }
 
@@ -70,22 +70,23 @@ static void run_group_or_side_work(void *context, size_t task, int thread) {
         if (beside)
             p->hooks->beside(p->hooks->context, number);
         else
-            run_group(context, number, thread);
+            run_blocks_of_group(context, number, thread);
         return;
     }
 }
 
-static rk_status for_blocks(pass *p, rk_status (*step)(const pass *p, const rk_run *run)) {
+static rk_status for_each_block(pass *p, rk_status (*step)(const pass *p, const rk_run *run)) {
     p->step = step;
     p->n_groups = rk_graph_n_groups(p->graph, p->run.here);
     if (p->first_gradient < p->last_gradient)
-        rk_gradients_begin(p->trained, &p->run, p->first_gradient, p->last_gradient, p->hooks, &p->failure);
+        rk_gradient_sum_begin(p->trained, &p->run, p->first_gradient, p->last_gradient, p->hooks,
+                              &p->failure);
     if (p->hooks->n_beside > 0 && p->backward) {
         atomic_store(&p->next_group, 0);
         atomic_store(&p->next_beside, 0);
         rk_parallel_for(p->n_groups + p->hooks->n_beside, run_group_or_side_work, p);
     } else {
-        rk_parallel_for(p->n_groups, run_group, p);
+        rk_parallel_for(p->n_groups, run_blocks_of_group, p);
     }
     return rk_parallel_failure_status(&p->failure);
 }
@@ -104,65 +105,65 @@ static rk_status call_gradient_hook(const pass *p, const rk_run *run) {
     return call_hook(p->hooks->take, p, run);
 }
 
-static bool is_computed(const rk_node *node) {
+static bool is_computed_node(const rk_node *node) {
     return node->op && !node->op->is_view;
 }
 
-static void zero_gradient(const rk_run *run, const rk_node *root) {
-    memset(rk_node_gradient(run, root), 0, (size_t)(run->n * rk_shape_width(root->shape)) * sizeof(rk_real));
+static void zero_node_gradient(const rk_run *run, const rk_node *root) {
+    memset(rk_node_gradient(run, root), 0, (size_t)(run->n * rk_shape_size(root->shape)) * sizeof(rk_real));
 }
 
 /* The first node to add to a gradient finds zeros, or may write it. */
-static rk_status backward_block(const rk_run *run, const rk_node *node) {
+static rk_status backward_node_of_block(const rk_run *run, const rk_node *node) {
     bool is_view = node->op && node->op->is_view;
     if (!node->is_used && !node->is_output && !is_view)
-        zero_gradient(run, node); /* a value that nothing reads */
-    if (!is_computed(node)) return RK_OK;
+        zero_node_gradient(run, node); /* a value that nothing reads */
+    if (!is_computed_node(node)) return RK_OK;
     for (int32_t k = 0; k < node->n_inputs; k++)
         if (node->first_gradient[k] && !node->op->writes_gradient)
-            zero_gradient(run, rk_graph_storage_node(run->graph, node->inputs[k]));
+            zero_node_gradient(run, rk_graph_storage_node(run->graph, node->inputs[k]));
     return node->op->backward(run, node);
 }
 
-static rk_status forward_block(const rk_run *run) {
+static rk_status forward_nodes_of_block(const rk_run *run) {
     const rk_graph *g = run->graph;
     const rk_graph_context *context = run->context;
     uint64_t begin = rk_trace_begin();
     if (context) rk_graph_context_fill_inputs(context, run);
     for (size_t i = 0; i < g->n_nodes; i++)
-        if (is_computed(g->nodes[i]) && !(context && rk_graph_context_fill(context, run, g->nodes[i])))
+        if (is_computed_node(g->nodes[i]) && !(context && rk_graph_context_fill(context, run, g->nodes[i])))
             RK_TRY(rk_forward_op(g->nodes[i], run->training)->forward(run, g->nodes[i]));
     rk_trace_end(begin, "forward");
     return RK_OK;
 }
 
-static rk_status run_block(const pass *p, const rk_run *run) {
+static rk_status run_forward_and_backward_of_block(const pass *p, const rk_run *run) {
     const rk_graph *g = run->graph;
     RK_TRY(call_hook(p->hooks->read, p, run));
-    RK_TRY(forward_block(run));
+    RK_TRY(forward_nodes_of_block(run));
     RK_TRY(call_hook(p->hooks->loss, p, run));
     if (!p->backward) return RK_OK;
     uint64_t begin = rk_trace_begin();
     for (size_t i = g->n_nodes; i-- > 0;) {
         const rk_node *node = g->nodes[i];
-        RK_TRY(backward_block(run, node));
+        RK_TRY(backward_node_of_block(run, node));
         if (run->tells && node->n_parameters)
-            rk_gradients_done(p->trained, run->group, g->parameters[node->parameters[0]].offset);
+            rk_gradient_sum_finish_group(p->trained, run->group, g->parameters[node->parameters[0]].offset);
     }
     rk_trace_end(begin, "backward");
     return call_hook(p->hooks->take, p, run);
 }
 
 /* The block without the samples that this node rests for. */
-static rk_run without_resting_samples(const pass *p, const rk_run *run) {
+static rk_run without_unused_samples(const pass *p, const rk_run *run) {
     rk_run out = *run;
     int64_t n = run->here - p->hooks->n_rest - run->first;
     if (p->node->leads && n < run->n) out.n = n < 0 ? 0 : n;
     return out;
 }
 
-static rk_status forward_at_node(const pass *p, const rk_run *block) {
-    rk_run run = without_resting_samples(p, block);
+static rk_status forward_node(const pass *p, const rk_run *block) {
+    rk_run run = without_unused_samples(p, block);
     if (run.n == 0) return RK_OK;
     uint64_t begin = rk_trace_begin();
     rk_status status = rk_forward_op(p->node, run.training)->forward(&run, p->node);
@@ -180,28 +181,28 @@ static void zero_weight_gradient(const rk_run *run, const rk_node *node) {
                (size_t)(weight->rows * weight->cols) * sizeof(rk_real));
 }
 
-static rk_status backward_at_node(const pass *p, const rk_run *block) {
-    rk_run run = without_resting_samples(p, block);
+static rk_status backward_node(const pass *p, const rk_run *block) {
+    rk_run run = without_unused_samples(p, block);
     if (run.n == 0) {
         zero_weight_gradient(&run, p->node);
         return RK_OK;
     }
     uint64_t begin = rk_trace_begin();
-    rk_status status = backward_block(&run, p->node);
+    rk_status status = backward_node_of_block(&run, p->node);
     rk_trace_end(begin, "backward");
     return status;
 }
-static rk_status gather_partials_at_node(const pass *p, const rk_run *run) {
+static rk_status gather_batch_statistics(const pass *p, const rk_run *run) {
     uint64_t begin = rk_trace_begin();
     p->node->op->gather(run, p->node, p->gather,
-                        p->partials + (int64_t)rk_graph_block_number(run) * p->node->gather_width);
+                        p->partials + (int64_t)rk_graph_block_number_of_run(run) * p->node->gather_width);
     rk_trace_end(begin, p->gather < p->node->op->n_passes ? "forward" : "backward");
     return RK_OK;
 }
 
 /* The blocks' sums [n_blocks, width] to one sum, in front: in the order of the blocks of a micro-batch,
  * then of the tree of micro-batches. */
-static void sum_blocks(const pass *p, size_t n_blocks, size_t width) {
+static void sum_statistics_of_blocks(const pass *p, size_t n_blocks, size_t width) {
     size_t a_micro_batch = rk_graph_blocks_of_micro_batch(p->graph);
     uint32_t first_micro_batch = (uint32_t)(p->run.base / p->graph->micro_batch);
     rk_tree_sum tree = {.depth = 0};
@@ -223,33 +224,34 @@ static void sum_blocks(const pass *p, size_t n_blocks, size_t width) {
 }
 
 /* A sum over the batch, by blocks here and then over all who run some. */
-static rk_status sum_over_batch(pass *p, int32_t number) {
+static rk_status sum_statistics_over_batch(pass *p, int32_t number) {
     rk_node *node = p->node;
     size_t n_blocks = rk_graph_n_blocks(p->graph, p->run.here), width = (size_t)node->gather_width;
     if (p->run.batch == 0) return RK_OK;
     p->gather = number;
     RK_TRY(rk_alloc(n_blocks ? n_blocks * width : width, sizeof *p->partials, &p->partials));
-    rk_status status = for_blocks(p, gather_partials_at_node);
-    sum_blocks(p, n_blocks, width);
+    rk_status status = for_each_block(p, gather_batch_statistics);
+    sum_statistics_of_blocks(p, n_blocks, width);
     if (p->hooks->sum && status == RK_OK) status = p->hooks->sum(p->hooks->context, p->partials, width);
     if (status == RK_OK) node->op->combine(node, number, p->partials, p->run.batch);
     rk_free(p->partials);
     return status;
 }
 
-static rk_status forward_by_nodes(pass *p) {
-    RK_TRY(for_blocks(p, call_read_hook));
+static rk_status forward_node_by_node(pass *p) {
+    RK_TRY(for_each_block(p, call_read_hook));
     for (size_t i = 0; i < p->graph->n_nodes; i++) {
         p->node = p->graph->nodes[i];
-        if (!is_computed(p->node)) continue;
-        for (int32_t k = 0; k < p->node->op->n_passes && p->run.training; k++) RK_TRY(sum_over_batch(p, k));
-        RK_TRY(for_blocks(p, forward_at_node));
+        if (!is_computed_node(p->node)) continue;
+        for (int32_t k = 0; k < p->node->op->n_passes && p->run.training; k++)
+            RK_TRY(sum_statistics_over_batch(p, k));
+        RK_TRY(for_each_block(p, forward_node));
     }
-    return for_blocks(p, call_loss_hook);
+    return for_each_block(p, call_loss_hook);
 }
 
 /* The parameters of a node stand one after the other. */
-static void find_gradient_range(pass *p) {
+static void find_gradient_range_of_node(pass *p) {
     const rk_node *node = p->node;
     p->first_gradient = p->last_gradient = 0;
     for (int32_t k = 0; k < node->n_parameters; k++) {
@@ -259,16 +261,17 @@ static void find_gradient_range(pass *p) {
     }
 }
 
-static rk_status backward_by_nodes(pass *p) {
+static rk_status backward_node_by_node(pass *p) {
     for (size_t i = p->graph->n_nodes; i-- > 0;) {
         p->node = p->graph->nodes[i];
         p->first_gradient = p->last_gradient = 0;
-        if (is_computed(p->node) && p->node->op->n_passes) RK_TRY(sum_over_batch(p, p->node->op->n_passes));
-        find_gradient_range(p);
-        RK_TRY(for_blocks(p, backward_at_node));
+        if (is_computed_node(p->node) && p->node->op->n_passes)
+            RK_TRY(sum_statistics_over_batch(p, p->node->op->n_passes));
+        find_gradient_range_of_node(p);
+        RK_TRY(for_each_block(p, backward_node));
     }
     p->first_gradient = p->last_gradient = 0;
-    return for_blocks(p, call_gradient_hook);
+    return for_each_block(p, call_gradient_hook);
 }
 
 typedef struct preparation {
@@ -306,7 +309,7 @@ static rk_run make_run(const rk_graph *g, int64_t n, int64_t batch, int64_t step
 }
 
 /* A pass in the graph's own memory. */
-static pass make_pass(rk_graph *g, int64_t n, int64_t step, const rk_graph_hooks *hooks) {
+static pass make_training_pass(rk_graph *g, int64_t n, int64_t step, const rk_graph_hooks *hooks) {
     return (pass){.graph = g,
                   .trained = g,
                   .hooks = hooks,
@@ -325,12 +328,12 @@ static rk_status check_samples(const rk_graph *g, int64_t n) {
     return RK_OK;
 }
 
-static rk_status begin_run(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks,
-                           pass *out) {
+static rk_status begin_pass(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks,
+                            pass *out) {
     RK_TRY(check_samples(g, n));
     RK_FAIL_IF(training && g->frozen, RK_INVALID_ARGUMENT, "a frozen graph only predicts");
-    RK_TRY(rk_graph_reserve(g));
-    *out = make_pass(g, n, step, hooks ? hooks : &no_hooks);
+    RK_TRY(rk_graph_allocate_memory(g));
+    *out = make_training_pass(g, n, step, hooks ? hooks : &no_hooks);
     out->run.training = training;
     if (g->frozen) return RK_OK;
     preparation p = {g, training, out};
@@ -342,9 +345,9 @@ static rk_status begin_run(rk_graph *g, int64_t n, bool training, int64_t step, 
 
 rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks) {
     pass p;
-    RK_TRY(begin_run(g, n, training, step, hooks, &p));
+    RK_TRY(begin_pass(g, n, training, step, hooks, &p));
     g->last_step = step;
-    return g->keeps ? forward_by_nodes(&p) : for_blocks(&p, run_block);
+    return g->keeps ? forward_node_by_node(&p) : for_each_block(&p, run_forward_and_backward_of_block);
 }
 
 /* Samples whose values stay in the second cache, about: of predictions, where blocks may have any length. But
@@ -365,7 +368,7 @@ static int64_t choose_inference_block(const rk_graph *g, int64_t n) {
 }
 
 /* What is the same in all samples, from the first of them. */
-static rk_status run_context(const pass *p, rk_graph_context *context) {
+static rk_status run_context_nodes(const pass *p, rk_graph_context *context) {
     rk_run run = p->run;
     run.n = 1;
     run.of_context = true;
@@ -391,9 +394,9 @@ rk_status rk_graph_inference_run(rk_graph_inference *i, int64_t n, const rk_grap
     p.run.unbound = true;
     if (n > 1 && hooks->has_context) {
         p.run.context = i->context;
-        RK_TRY(run_context(&p, i->context));
+        RK_TRY(run_context_nodes(&p, i->context));
     }
-    RK_TRY(for_blocks(&p, run_block));
+    RK_TRY(for_each_block(&p, run_forward_and_backward_of_block));
     RK_FAIL_IF(cancel && atomic_load(cancel), RK_INTERRUPTED, "the run was cancelled");
     return RK_OK;
 }
@@ -401,22 +404,22 @@ rk_status rk_graph_inference_run(rk_graph_inference *i, int64_t n, const rk_grap
 rk_status rk_graph_backward(rk_graph *g, int64_t n) {
     RK_FAIL_IF(!g->training || !g->keeps, RK_INVALID_ARGUMENT,
                "the graph is for prediction only, or does not keep the batch's values");
-    RK_TRY(rk_graph_reserve(g));
-    pass p = make_pass(g, n, g->last_step, &no_hooks);
-    return backward_by_nodes(&p);
+    RK_TRY(rk_graph_allocate_memory(g));
+    pass p = make_training_pass(g, n, g->last_step, &no_hooks);
+    return backward_node_by_node(&p);
 }
 
 rk_status rk_graph_train(rk_graph *g, int64_t n, int64_t step, const rk_graph_hooks *hooks) {
     RK_FAIL_IF(!g->training, RK_INVALID_ARGUMENT, "the graph is for prediction only");
     pass p;
-    RK_TRY(begin_run(g, n, true, step, hooks, &p));
+    RK_TRY(begin_pass(g, n, true, step, hooks, &p));
     if (g->keeps) { /* short loops, a node each: nothing beside them */
         rk_parallel_for(p.hooks->n_beside, run_side_work, &p);
-        RK_TRY(forward_by_nodes(&p));
+        RK_TRY(forward_node_by_node(&p));
         if (p.hooks->whole) RK_TRY(p.hooks->whole(p.hooks->context));
-        return backward_by_nodes(&p);
+        return backward_node_by_node(&p);
     }
     p.backward = true;
     p.last_gradient = g->gradient_reals;
-    return for_blocks(&p, run_block);
+    return for_each_block(&p, run_forward_and_backward_of_block);
 }

@@ -46,8 +46,8 @@ typedef struct rk_op {
     int32_t min_inputs, max_inputs; /* max 0: any number */
     unsigned options;               /* RK_OPTION_*: those that it reads */
     bool is_view;                   /* the output is the first input's memory (reshape) */
-    bool writes_gradient; /* backward overwrites the inputs' gradients where rk_is_first_gradient says that it
-                             may */
+    bool writes_gradient; /* backward overwrites the inputs' gradients where rk_node_writes_gradient_first
+                             says that it may */
     bool writes_weight;   /* backward overwrites the first parameter's gradient where run->opens */
     /* Checks inputs and options, sets node->shape, and asks for parameters, state and memory. */
     rk_status (*build)(rk_graph *graph, rk_node *node);
@@ -59,9 +59,9 @@ typedef struct rk_op {
     rk_status (*prepare)(const rk_graph *graph, rk_node *node, bool training);
     rk_status (*forward)(const rk_run *run, const rk_node *node);
     rk_status (*backward)(const rk_run *run, const rk_node *node);
-    /* Where an input begins with `columns` columns of the context (graph_context.c): what forward makes of
-     * them alone, [width of the output], which it then begins with (rk_node_begun_columns). NULL: it never
-     * does. */
+    /* Where an input begins with `columns` columns of the context (graph_shared_context.c): what forward
+     * makes of them alone, [width of the output], which it then begins with (rk_node_context_products). NULL:
+     * it never does. */
     rk_status (*begin)(const rk_run *run, const rk_node *node, int64_t columns, rk_real *out);
     bool takes_context; /* forward reads its inputs by rk_node_input_samples */
     /* Sums over the whole batch, for operations whose samples depend on each other: gather adds a block's
@@ -119,7 +119,7 @@ static inline const rk_op *rk_forward_op(const rk_node *node, bool training) {
 const rk_op *rk_op_find(const char *name); /* NULL if there is none */
 rk_node *rk_graph_node(const rk_graph *graph, rk_value value);
 
-static inline int64_t rk_shape_width(rk_shape shape) {
+static inline int64_t rk_shape_size(rk_shape shape) {
     return (int64_t)shape.rows * shape.cols;
 }
 rk_shape rk_node_input_shape(const rk_graph *graph, const rk_node *node, int32_t input);
@@ -142,11 +142,11 @@ typedef struct rk_samples {
 } rk_samples;
 rk_samples rk_node_input_samples(const rk_run *run, const rk_node *node, int32_t input);
 /* What op->begin has made of the first *columns columns of the first input, or NULL. */
-const rk_real *rk_node_begun_columns(const rk_run *run, const rk_node *node, int64_t *columns);
+const rk_real *rk_node_context_products(const rk_run *run, const rk_node *node, int64_t *columns);
 /* In begin, of a run of the context alone: whether it decides all of a value; one sample of one that it
  * does, or what the value's node has begun. */
-bool rk_run_context_decides(const rk_run *run, rk_value value);
-const rk_real *rk_run_context(const rk_run *run, rk_value value);
+bool rk_run_is_context_value(const rk_run *run, rk_value value);
+const rk_real *rk_run_context_value(const rk_run *run, rk_value value);
 static inline rk_real *rk_node_output(const rk_run *run, const rk_node *node) {
     return rk_node_data(run, node);
 }
@@ -156,17 +156,18 @@ static inline rk_real *rk_node_output_gradient(const rk_run *run, const rk_node 
 static inline rk_real *rk_node_saved(const rk_run *run, const rk_node *node) {
     return rk_run_memory_at(run, node->place.saved, node->saved_width);
 }
-static inline bool rk_is_first_gradient(const rk_node *node, int32_t input) {
+static inline bool rk_node_writes_gradient_first(const rk_node *node, int32_t input) {
     return node->first_gradient[input];
 }
 const rk_real *rk_node_parameter(const rk_run *run, const rk_node *node, int32_t index);
 rk_real *rk_node_parameter_gradient(const rk_run *run, const rk_node *node,
                                     int32_t index); /* of this run's group: add to it */
 
-/* For build functions. kind of first value: see rk_parameter_fill. */
+/* For build functions. kind of first value: see rk_parameter_initialize. */
 rk_status rk_node_add_parameter(rk_graph *graph, rk_node *node, const char *name, int64_t rows, int64_t cols,
                                 const rk_initializer *initializer, bool is_bias);
 rk_status rk_node_add_state(rk_node *node, const char *name, rk_real initial);
-rk_status rk_same_shapes(const rk_graph *graph, const rk_node *node, int32_t n); /* of the first n inputs */
+rk_status rk_node_check_same_shapes(const rk_graph *graph, const rk_node *node,
+                                    int32_t n); /* of the first n inputs */
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "nn/graph/op.h"
 
-rk_status rk_same_shapes(const rk_graph *graph, const rk_node *node, int32_t n) {
+rk_status rk_node_check_same_shapes(const rk_graph *graph, const rk_node *node, int32_t n) {
     rk_shape a = rk_node_input_shape(graph, node, 0);
     for (int32_t k = 1; k < n; k++) {
         rk_shape b = rk_node_input_shape(graph, node, k);
@@ -16,11 +16,11 @@ rk_status rk_same_shapes(const rk_graph *graph, const rk_node *node, int32_t n) 
 
 static rk_status add_build(rk_graph *graph, rk_node *node) {
     node->shape = rk_node_input_shape(graph, node, 0);
-    return rk_same_shapes(graph, node, node->n_inputs);
+    return rk_node_check_same_shapes(graph, node, node->n_inputs);
 }
 
 static rk_status add_forward(const rk_run *run, const rk_node *node) {
-    int64_t n = run->n * rk_shape_width(node->shape);
+    int64_t n = run->n * rk_shape_size(node->shape);
     rk_real *y = rk_node_output(run, node);
     memcpy(y, rk_node_input(run, node, 0), (size_t)n * sizeof *y);
     for (int32_t k = 1; k < node->n_inputs; k++) {
@@ -31,7 +31,7 @@ static rk_status add_forward(const rk_run *run, const rk_node *node) {
 }
 
 static rk_status add_backward(const rk_run *run, const rk_node *node) {
-    int64_t n = run->n * rk_shape_width(node->shape);
+    int64_t n = run->n * rk_shape_size(node->shape);
     const rk_real *dy = rk_node_output_gradient(run, node);
     for (int32_t k = 0; k < node->n_inputs; k++) {
         rk_real *dx = rk_node_input_gradient(run, node, k);

@@ -12,10 +12,10 @@
 
 static rk_status attention_build(rk_graph *graph, rk_node *node) {
     int32_t heads = node->options.count;
-    RK_TRY(rk_same_shapes(graph, node, 3));
+    RK_TRY(rk_node_check_same_shapes(graph, node, 3));
     node->shape = rk_node_input_shape(graph, node, 0);
     if (node->n_inputs > 3) {
-        int64_t n = rk_shape_width(rk_node_input_shape(graph, node, 3));
+        int64_t n = rk_shape_size(rk_node_input_shape(graph, node, 3));
         RK_FAIL_IF(n != node->shape.rows, RK_INVALID_ARGUMENT,
                    "the mask has %lld values, but there are %d rows", (long long)n, node->shape.rows);
     }
@@ -36,29 +36,29 @@ static const rk_real *mask_of_sample(const rk_run *run, const rk_node *node, int
     return node->n_inputs > 3 ? rk_node_input(run, node, 3) + s * node->shape.rows : NULL;
 }
 
-static bool is_padding(const rk_real *mask, int32_t row) {
+static bool is_padding_row(const rk_real *mask, int32_t row) {
     return mask && !(mask[row] > 0);
 }
 
 /* a: the scores of a row that is there. */
-static void mask_scores(const rk_real *mask, rk_real *a, int32_t rows) {
+static void mask_padding_scores(const rk_real *mask, rk_real *a, int32_t rows) {
     for (int32_t c = 0; c < rows; c++)
-        if (is_padding(mask, c)) a[c] = -INFINITY;
+        if (is_padding_row(mask, c)) a[c] = -INFINITY;
 }
 
 static rk_status attention_forward(const rk_run *run, const rk_node *node) {
     int32_t rows = node->shape.rows, cols = node->shape.cols, heads = node->options.count, dim = cols / heads;
     rk_real *a = rk_node_saved(run, node);
-    memset(rk_node_output(run, node), 0, (size_t)(run->n * rk_shape_width(node->shape)) * sizeof(rk_real));
+    memset(rk_node_output(run, node), 0, (size_t)(run->n * rk_shape_size(node->shape)) * sizeof(rk_real));
     for (int64_t s = 0; s < run->n; s++) {
         const rk_real *mask = mask_of_sample(run, node, s);
         for (int32_t h = 0; h < heads; h++) {
-            int64_t first = s * rk_shape_width(node->shape) + (int64_t)h * dim;
+            int64_t first = s * rk_shape_size(node->shape) + (int64_t)h * dim;
             const rk_real *q = rk_node_input(run, node, 0) + first, *k = rk_node_input(run, node, 1) + first,
                           *v = rk_node_input(run, node, 2) + first;
             rk_real *y = rk_node_output(run, node) + first;
             for (int32_t r = 0; r < rows; r++, a += rows, q += cols, y += cols) {
-                if (is_padding(mask, r)) {
+                if (is_padding_row(mask, r)) {
                     memset(a, 0, (size_t)rows * sizeof *a);
                     continue;
                 }
@@ -80,7 +80,7 @@ static rk_status attention_backward(const rk_run *run, const rk_node *node) {
     for (int64_t s = 0; s < run->n; s++) {
         const rk_real *mask = mask_of_sample(run, node, s);
         for (int32_t h = 0; h < heads; h++) {
-            int64_t first = s * rk_shape_width(node->shape) + (int64_t)h * dim;
+            int64_t first = s * rk_shape_size(node->shape) + (int64_t)h * dim;
             const rk_real *q = rk_node_input(run, node, 0) + first, *k = rk_node_input(run, node, 1) + first,
                           *v = rk_node_input(run, node, 2) + first;
             const rk_real *dy = rk_node_output_gradient(run, node) + first;
@@ -88,7 +88,7 @@ static rk_status attention_backward(const rk_run *run, const rk_node *node) {
                     *dk = rk_node_input_gradient(run, node, 1) + first,
                     *dv = rk_node_input_gradient(run, node, 2) + first;
             for (int32_t r = 0; r < rows; r++, a += rows, q += cols, dq += cols, dy += cols) {
-                if (is_padding(mask, r)) continue;
+                if (is_padding_row(mask, r)) continue;
                 for (int32_t c = 0; c < rows; c++) {
                     da[c] = rk_dot_product_by_lanes(dy, v + (int64_t)c * cols, dim);
                     ddots[c] = 0;

@@ -12,11 +12,11 @@
 static rk_status attention_pool_build(rk_graph *graph, rk_node *node) {
     rk_shape w = rk_node_input_shape(graph, node, 0), k = rk_node_input_shape(graph, node, 1),
              lengths = rk_node_input_shape(graph, node, 2);
-    RK_FAIL_IF(rk_shape_width(w) != k.rows, RK_INVALID_ARGUMENT,
-               "the weights have %lld values, but there are %d rows", (long long)rk_shape_width(w), k.rows);
-    RK_FAIL_IF(node->options.first < 0 || node->options.first >= rk_shape_width(lengths), RK_INVALID_ARGUMENT,
+    RK_FAIL_IF(rk_shape_size(w) != k.rows, RK_INVALID_ARGUMENT,
+               "the weights have %lld values, but there are %d rows", (long long)rk_shape_size(w), k.rows);
+    RK_FAIL_IF(node->options.first < 0 || node->options.first >= rk_shape_size(lengths), RK_INVALID_ARGUMENT,
                "'first' is %d, but there are %lld lengths, counted from 0", node->options.first,
-               (long long)rk_shape_width(lengths));
+               (long long)rk_shape_size(lengths));
     node->shape = (rk_shape){1, k.cols};
     node->saved_width = k.rows; /* the weights as they are used */
     node->workspace_bytes = (size_t)k.rows * sizeof(rk_real);

@@ -10,7 +10,7 @@ static rk_status batch_norm_build(rk_graph *graph, rk_node *node) {
     node->shape = rk_node_input_shape(graph, node, 0);
     if (node->options.epsilon == 0) node->options.epsilon = 1e-5;
     if (node->options.momentum == 0) node->options.momentum = 0.1;
-    int64_t width = rk_shape_width(node->shape);
+    int64_t width = rk_shape_size(node->shape);
     node->gather_width = 2 * width;
     node->sums_width = 4 * width; /* mean, 1/deviation, and two sums of backward */
     rk_initializer ones = {.kind = RK_INIT_ONES}, zeros = {.kind = RK_INIT_ZEROS};
@@ -20,22 +20,22 @@ static rk_status batch_norm_build(rk_graph *graph, rk_node *node) {
     return rk_node_add_state(node, "running_variance", 1);
 }
 
-static void sum_values(const rk_run *run, const rk_node *node, rk_real *partial) {
-    int64_t width = rk_shape_width(node->shape);
+static void sum_values_of_block(const rk_run *run, const rk_node *node, rk_real *partial) {
+    int64_t width = rk_shape_size(node->shape);
     const rk_real *x = rk_node_input(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, x += width)
         for (int64_t c = 0; c < width; c++) partial[c] += x[c];
 }
 
-static void sum_squares(const rk_run *run, const rk_node *node, rk_real *partial) {
-    int64_t width = rk_shape_width(node->shape);
+static void sum_squared_deviations_of_block(const rk_run *run, const rk_node *node, rk_real *partial) {
+    int64_t width = rk_shape_size(node->shape);
     const rk_real *x = rk_node_input(run, node, 0), *mean = node->sums;
     for (int64_t s = 0; s < run->n; s++, x += width)
         for (int64_t c = 0; c < width; c++) partial[c] += (x[c] - mean[c]) * (x[c] - mean[c]);
 }
 
-static void sum_gradients(const rk_run *run, const rk_node *node, rk_real *partial) {
-    int64_t width = rk_shape_width(node->shape);
+static void sum_gradients_of_block(const rk_run *run, const rk_node *node, rk_real *partial) {
+    int64_t width = rk_shape_size(node->shape);
     const rk_real *mean = node->sums, *scale = mean + width, *x = rk_node_input(run, node, 0),
                   *dy = rk_node_output_gradient(run, node);
     for (int64_t s = 0; s < run->n; s++, x += width, dy += width)
@@ -48,11 +48,13 @@ static void sum_gradients(const rk_run *run, const rk_node *node, rk_real *parti
 enum { MEANS, SQUARES, N_PASSES };
 
 static void batch_norm_gather(const rk_run *run, const rk_node *node, int32_t pass, rk_real *partial) {
-    (pass == MEANS ? sum_values : pass == SQUARES ? sum_squares : sum_gradients)(run, node, partial);
+    (pass == MEANS     ? sum_values_of_block
+     : pass == SQUARES ? sum_squared_deviations_of_block
+                       : sum_gradients_of_block)(run, node, partial);
 }
 
 static void batch_norm_combine(rk_node *node, int32_t pass, const rk_real *sums, int64_t n) {
-    int64_t width = rk_shape_width(node->shape);
+    int64_t width = rk_shape_size(node->shape);
     rk_real *mean = node->sums, *scale = mean + width;
     double momentum = node->options.momentum;
     if (pass == N_PASSES) memcpy(node->sums + 2 * width, sums, (size_t)(2 * width) * sizeof *sums);
@@ -68,7 +70,7 @@ static void batch_norm_combine(rk_node *node, int32_t pass, const rk_real *sums,
 /* In prediction the running statistics stand for the batch's. */
 static rk_status batch_norm_prepare(const rk_graph *graph, rk_node *node, bool training) {
     (void)graph;
-    int64_t width = rk_shape_width(node->shape);
+    int64_t width = rk_shape_size(node->shape);
     if (training) return RK_OK;
     memcpy(node->sums, node->states[0], (size_t)width * sizeof *node->sums);
     for (int64_t c = 0; c < width; c++)
@@ -77,7 +79,7 @@ static rk_status batch_norm_prepare(const rk_graph *graph, rk_node *node, bool t
 }
 
 static rk_status batch_norm_forward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_shape_width(node->shape);
+    int64_t width = rk_shape_size(node->shape);
     const rk_real *mean = node->sums, *scale = mean + width, *x = rk_node_input(run, node, 0);
     const rk_real *gamma = rk_node_parameter(run, node, 0), *beta = rk_node_parameter(run, node, 1);
     rk_real *y = rk_node_output(run, node);
@@ -87,7 +89,7 @@ static rk_status batch_norm_forward(const rk_run *run, const rk_node *node) {
 }
 
 static rk_status batch_norm_backward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_shape_width(node->shape);
+    int64_t width = rk_shape_size(node->shape);
     const rk_real *mean = node->sums, *scale = mean + width, *dots = scale + width, *sums = dots + width;
     const rk_real *x = rk_node_input(run, node, 0), *gamma = rk_node_parameter(run, node, 0),
                   *dy = rk_node_output_gradient(run, node);

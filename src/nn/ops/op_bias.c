@@ -4,11 +4,11 @@
 static rk_status bias_build(rk_graph *graph, rk_node *node) {
     node->shape = rk_node_input_shape(graph, node, 0);
     rk_initializer zeros = {.kind = RK_INIT_ZEROS};
-    return rk_node_add_parameter(graph, node, "bias", 1, rk_shape_width(node->shape), &zeros, true);
+    return rk_node_add_parameter(graph, node, "bias", 1, rk_shape_size(node->shape), &zeros, true);
 }
 
 static rk_status bias_forward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_shape_width(node->shape);
+    int64_t width = rk_shape_size(node->shape);
     const rk_real *b = rk_node_parameter(run, node, 0), *x = rk_node_input(run, node, 0);
     rk_real *y = rk_node_output(run, node);
     for (int64_t s = 0; s < run->n; s++, x += width, y += width)
@@ -17,7 +17,7 @@ static rk_status bias_forward(const rk_run *run, const rk_node *node) {
 }
 
 static rk_status bias_backward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_shape_width(node->shape);
+    int64_t width = rk_shape_size(node->shape);
     const rk_real *dy = rk_node_output_gradient(run, node);
     rk_real *dx = rk_node_input_gradient(run, node, 0), *db = rk_node_parameter_gradient(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, dx += width, dy += width)

@@ -68,12 +68,12 @@ typedef struct piece {
     int64_t first, n;
 } piece;
 
-static piece piece_of_sample(const rk_run *run, const rk_node *node, int64_t sample) {
+static piece piece_beginning_at_sample(const rk_run *run, const rk_node *node, int64_t sample) {
     int64_t samples = ((const cin *)node->own)->samples, left = run->n - sample;
     return (piece){sample * node->shape.rows, (left < samples ? left : samples) * node->shape.rows};
 }
 
-static void multiply_maps(const rk_run *run, const rk_node *node, piece p, rk_real *products) {
+static void multiply_feature_maps(const rk_run *run, const rk_node *node, piece p, rk_real *products) {
     int32_t fields = rk_node_input_shape(run->graph, node, 0).cols,
             maps = rk_node_input_shape(run->graph, node, 1).cols;
     const rk_real *x0 = rk_node_input(run, node, 0) + p.first * fields,
@@ -83,8 +83,8 @@ static void multiply_maps(const rk_run *run, const rk_node *node, piece p, rk_re
             for (int32_t j = 0; j < fields; j++) products[j] = x[h] * x0[j];
 }
 
-static void multiply_maps_backward(const rk_run *run, const rk_node *node, piece p,
-                                   const rk_real *dproducts) {
+static void multiply_feature_maps_backward(const rk_run *run, const rk_node *node, piece p,
+                                           const rk_real *dproducts) {
     int32_t fields = rk_node_input_shape(run->graph, node, 0).cols,
             maps = rk_node_input_shape(run->graph, node, 1).cols;
     const rk_real *x0 = rk_node_input(run, node, 0) + p.first * fields,
@@ -103,8 +103,8 @@ static rk_status cin_forward(const rk_run *run, const rk_node *node) {
     rk_real *products = run->workspace;
     void *workspace = (char *)run->workspace + 2 * own->products_bytes;
     for (int64_t s = 0; s < run->n; s += own->samples) {
-        piece p = piece_of_sample(run, node, s);
-        multiply_maps(run, node, p, products);
+        piece p = piece_beginning_at_sample(run, node, s);
+        multiply_feature_maps(run, node, p, products);
         rk_real *y = rk_node_output(run, node) + p.first * node->shape.cols;
         RK_TRY(rk_packed_matrix_forward(own->matrix, p.n, products, rk_node_parameter(run, node, 1), false, y,
                                         workspace));
@@ -120,14 +120,14 @@ static rk_status cin_backward(const rk_run *run, const rk_node *node) {
     rk_real *dw = rk_node_parameter_gradient(run, node, 0), *db = rk_node_parameter_gradient(run, node, 1);
     void *workspace = (char *)run->workspace + 2 * own->products_bytes;
     for (int64_t s = 0; s < run->n; s += own->samples) {
-        piece p = piece_of_sample(run, node, s);
+        piece p = piece_beginning_at_sample(run, node, s);
         const rk_real *dy = rk_node_output_gradient(run, node) + p.first * units;
         for (int64_t d = 0; d < p.n; d++)
             for (int32_t u = 0; u < units; u++) db[u] += dy[d * units + u];
-        multiply_maps(run, node, p, products);
+        multiply_feature_maps(run, node, p, products);
         RK_TRY(
             rk_packed_matrix_backward(own->matrix, p.n, products, dy, true, dw, false, dproducts, workspace));
-        multiply_maps_backward(run, node, p, dproducts);
+        multiply_feature_maps_backward(run, node, p, dproducts);
     }
     return RK_OK;
 }

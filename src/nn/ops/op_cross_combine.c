@@ -5,11 +5,11 @@
 
 static rk_status cross_combine_build(rk_graph *graph, rk_node *node) {
     node->shape = rk_node_input_shape(graph, node, 0);
-    return rk_same_shapes(graph, node, node->n_inputs);
+    return rk_node_check_same_shapes(graph, node, node->n_inputs);
 }
 
 static rk_status cross_combine_forward(const rk_run *run, const rk_node *node) {
-    int64_t n = run->n * rk_shape_width(node->shape);
+    int64_t n = run->n * rk_shape_size(node->shape);
     const rk_real *x0 = rk_node_input(run, node, 0), *y = rk_node_input(run, node, 1),
                   *x = rk_node_input(run, node, 2);
     rk_real *z = rk_node_output(run, node);
@@ -18,15 +18,15 @@ static rk_status cross_combine_forward(const rk_run *run, const rk_node *node) {
 }
 
 /* to = a * b, or added to it. */
-static void multiply_into(rk_real *restrict to, const rk_real *restrict a, const rk_real *restrict b,
-                          int64_t n, bool writes) {
+static void write_or_add_product(rk_real *restrict to, const rk_real *restrict a, const rk_real *restrict b,
+                                 int64_t n, bool writes) {
     if (writes)
         for (int64_t i = 0; i < n; i++) to[i] = a[i] * b[i];
     else
         for (int64_t i = 0; i < n; i++) to[i] += a[i] * b[i];
 }
 
-static void add_or_copy(rk_real *restrict to, const rk_real *restrict from, int64_t n, bool writes) {
+static void write_or_add(rk_real *restrict to, const rk_real *restrict from, int64_t n, bool writes) {
     if (writes)
         memcpy(to, from, (size_t)n * sizeof *to);
     else
@@ -36,15 +36,17 @@ static void add_or_copy(rk_real *restrict to, const rk_real *restrict from, int6
 /* One gradient after the other, a sample at a time, which stays in the cache: dx0 and dx are the same in a
  * first cross layer. */
 static rk_status cross_combine_backward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_shape_width(node->shape);
+    int64_t width = rk_shape_size(node->shape);
     const rk_real *x0 = rk_node_input(run, node, 0), *y = rk_node_input(run, node, 1),
                   *dz = rk_node_output_gradient(run, node);
     rk_real *dx0 = rk_node_input_gradient(run, node, 0), *dy = rk_node_input_gradient(run, node, 1),
             *dx = rk_node_input_gradient(run, node, 2);
     for (int64_t first = 0; first < run->n * width; first += width) {
-        multiply_into(dx0 + first, dz + first, y + first, width, rk_is_first_gradient(node, 0));
-        multiply_into(dy + first, dz + first, x0 + first, width, rk_is_first_gradient(node, 1));
-        add_or_copy(dx + first, dz + first, width, rk_is_first_gradient(node, 2));
+        write_or_add_product(dx0 + first, dz + first, y + first, width,
+                             rk_node_writes_gradient_first(node, 0));
+        write_or_add_product(dy + first, dz + first, x0 + first, width,
+                             rk_node_writes_gradient_first(node, 1));
+        write_or_add(dx + first, dz + first, width, rk_node_writes_gradient_first(node, 2));
     }
     return RK_OK;
 }

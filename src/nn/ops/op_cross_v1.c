@@ -5,9 +5,9 @@
 #include "nn/graph/op.h"
 
 static rk_status cross_v1_build(rk_graph *graph, rk_node *node) {
-    RK_TRY(rk_same_shapes(graph, node, node->n_inputs));
+    RK_TRY(rk_node_check_same_shapes(graph, node, node->n_inputs));
     node->shape = rk_node_input_shape(graph, node, 0);
-    int64_t width = rk_shape_width(node->shape);
+    int64_t width = rk_shape_size(node->shape);
     node->saved_width = 1; /* x . w */
     double bound = sqrt(6.0 / (double)(width + 1));
     rk_initializer uniform = {.kind = RK_INIT_UNIFORM, .min = -bound, .max = bound},
@@ -17,7 +17,7 @@ static rk_status cross_v1_build(rk_graph *graph, rk_node *node) {
 }
 
 static rk_status cross_v1_forward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_shape_width(node->shape);
+    int64_t width = rk_shape_size(node->shape);
     const rk_real *w = rk_node_parameter(run, node, 0), *b = rk_node_parameter(run, node, 1),
                   *x0 = rk_node_input(run, node, 0), *x = rk_node_input(run, node, 1);
     rk_real *y = rk_node_output(run, node), *dots = rk_node_saved(run, node);
@@ -29,7 +29,7 @@ static rk_status cross_v1_forward(const rk_run *run, const rk_node *node) {
 }
 
 static rk_status cross_v1_backward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_shape_width(node->shape);
+    int64_t width = rk_shape_size(node->shape);
     const rk_real *w = rk_node_parameter(run, node, 0), *x0 = rk_node_input(run, node, 0),
                   *x = rk_node_input(run, node, 1), *dy = rk_node_output_gradient(run, node),
                   *dots = rk_node_saved(run, node);

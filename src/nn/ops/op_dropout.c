@@ -11,7 +11,7 @@ static rk_status dropout_build(rk_graph *graph, rk_node *node) {
     RK_FAIL_IF(!(node->options.rate >= 0 && node->options.rate < 1), RK_INVALID_ARGUMENT,
                "'rate' must be at least 0 and below 1, not %g", node->options.rate);
     node->shape = rk_node_input_shape(graph, node, 0);
-    int64_t width = node->options.by_row ? 0 : rk_shape_width(node->shape), real = sizeof(rk_real);
+    int64_t width = node->options.by_row ? 0 : rk_shape_size(node->shape), real = sizeof(rk_real);
     node->saved_width = (width + real - 1) / real;
     return RK_OK;
 }
@@ -23,8 +23,8 @@ rk_dropout_rule rk_dropout_rule_of(const rk_graph *graph, const rk_node *node) {
 }
 
 /* PIECE rows' factors at a time. */
-static void mask_rows(const rk_run *run, const rk_node *node, const rk_dropout_rule *rule,
-                      const rk_real *from, rk_real *to, bool add) {
+static void apply_mask_to_rows(const rk_run *run, const rk_node *node, const rk_dropout_rule *rule,
+                               const rk_real *from, rk_real *to, bool add) {
     enum { PIECE = 256 };
     rk_real factors[PIECE];
     int64_t n_rows = run->n * node->shape.rows, cols = node->shape.cols,
@@ -53,8 +53,8 @@ static uint8_t *kept_values(const rk_run *run, const rk_node *node) {
 }
 
 /* The mask is by the sample's number in the batch. */
-static void draw_values(const rk_run *run, const rk_node *node, const rk_dropout_rule *rule) {
-    int64_t width = rk_shape_width(node->shape);
+static void draw_mask_of_values(const rk_run *run, const rk_node *node, const rk_dropout_rule *rule) {
+    int64_t width = rk_shape_size(node->shape);
     rk_dropout_mask(&(rk_dropout_mask_args){.seed = rule->seed,
                                             .step = (uint64_t)run->step,
                                             .place = (run->base + run->first) * width,
@@ -70,11 +70,11 @@ static rk_status dropout_forward(const rk_run *run, const rk_node *node) {
     const rk_dropout_rule rule = rk_dropout_rule_of(run->graph, node);
     if (!run->training)
         memcpy(rk_node_output(run, node), rk_node_input(run, node, 0),
-               (size_t)(run->n * rk_shape_width(node->shape)) * sizeof(rk_real));
+               (size_t)(run->n * rk_shape_size(node->shape)) * sizeof(rk_real));
     else if (node->options.by_row)
-        mask_rows(run, node, &rule, rk_node_input(run, node, 0), rk_node_output(run, node), false);
+        apply_mask_to_rows(run, node, &rule, rk_node_input(run, node, 0), rk_node_output(run, node), false);
     else
-        draw_values(run, node, &rule);
+        draw_mask_of_values(run, node, &rule);
     return RK_OK;
 }
 
@@ -82,9 +82,9 @@ static rk_status dropout_backward(const rk_run *run, const rk_node *node) {
     const rk_dropout_rule rule = rk_dropout_rule_of(run->graph, node);
     const rk_real *dy = rk_node_output_gradient(run, node);
     rk_real *dx = rk_node_input_gradient(run, node, 0);
-    bool add = !rk_is_first_gradient(node, 0);
+    bool add = !rk_node_writes_gradient_first(node, 0);
     if (node->options.by_row)
-        mask_rows(run, node, &rule, dy, dx, add);
+        apply_mask_to_rows(run, node, &rule, dy, dx, add);
     else
         rk_dropout_apply_mask(dy, kept_values(run, node), run->n * rk_shape_width(node->shape), rule.keep,
                               add, dx);

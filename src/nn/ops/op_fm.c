@@ -12,7 +12,7 @@ static rk_status fm_forward(const rk_run *run, const rk_node *node) {
     rk_shape from = rk_node_input_shape(run->graph, node, 0);
     const rk_real *x = rk_node_input(run, node, 0);
     rk_real *y = rk_node_output(run, node), *sums = rk_node_saved(run, node);
-    for (int64_t s = 0; s < run->n; s++, x += rk_shape_width(from), sums += from.cols) {
+    for (int64_t s = 0; s < run->n; s++, x += rk_shape_size(from), sums += from.cols) {
         y[s] = 0;
         for (int32_t c = 0; c < from.cols; c++) {
             rk_real sum = 0, squares = 0;

@@ -4,25 +4,25 @@
 #include "kernels/inline/scalar_functions.h"
 #include "nn/graph/graph_internal.h"
 
-static bool is_learned(const rk_node *node) {
+static bool is_learned_gate(const rk_node *node) {
     return node->n_inputs == 1;
 }
 
 static rk_status gate_build(rk_graph *graph, rk_node *node) {
     rk_initializer zeros = {.kind = RK_INIT_ZEROS};
     node->shape = rk_node_input_shape(graph, node, 0);
-    if (is_learned(node))
-        return rk_node_add_parameter(graph, node, "gate", 1, rk_shape_width(node->shape), &zeros, true);
-    node->saved_width = rk_shape_width(node->shape); /* the factors 2 sigmoid(g) */
-    return rk_same_shapes(graph, node, node->n_inputs);
+    if (is_learned_gate(node))
+        return rk_node_add_parameter(graph, node, "gate", 1, rk_shape_size(node->shape), &zeros, true);
+    node->saved_width = rk_shape_size(node->shape); /* the factors 2 sigmoid(g) */
+    return rk_node_check_same_shapes(graph, node, node->n_inputs);
 }
 
 /* The learned factors. */
 static rk_status gate_finish(const rk_graph *graph, rk_node *node, int64_t max_rows) {
     (void)graph;
     (void)max_rows;
-    return is_learned(node) ? rk_alloc((size_t)rk_shape_width(node->shape), sizeof(rk_real), &node->own)
-                            : RK_OK;
+    return is_learned_gate(node) ? rk_alloc((size_t)rk_shape_size(node->shape), sizeof(rk_real), &node->own)
+                                 : RK_OK;
 }
 
 static void gate_release(rk_node *node) {
@@ -35,18 +35,18 @@ static void compute_gate_factors(const rk_real *g, rk_real *factors, int64_t n) 
 
 static rk_status gate_prepare(const rk_graph *graph, rk_node *node, bool training) {
     (void)training;
-    if (is_learned(node))
+    if (is_learned_gate(node))
         compute_gate_factors(graph->parameters[node->parameters[0]].value, node->own,
-                             rk_shape_width(node->shape));
+                             rk_shape_size(node->shape));
     return RK_OK;
 }
 
 static rk_status gate_forward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_shape_width(node->shape), stride = is_learned(node) ? 0 : width;
+    int64_t width = rk_shape_size(node->shape), stride = is_learned_gate(node) ? 0 : width;
     const rk_real *x = rk_node_input(run, node, 0),
-                  *factors = is_learned(node) ? node->own : rk_node_saved(run, node);
+                  *factors = is_learned_gate(node) ? node->own : rk_node_saved(run, node);
     rk_real *y = rk_node_output(run, node);
-    if (!is_learned(node))
+    if (!is_learned_gate(node))
         compute_gate_factors(rk_node_input(run, node, 1), rk_node_saved(run, node), run->n * width);
     for (int64_t s = 0; s < run->n; s++, x += width, y += width, factors += stride)
         for (int64_t c = 0; c < width; c++) y[c] = factors[c] * x[c];
@@ -55,11 +55,11 @@ static rk_status gate_forward(const rk_run *run, const rk_node *node) {
 
 /* d 2 sigmoid(g) / dg = f (1 - f / 2), with the factor f */
 static rk_status gate_backward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_shape_width(node->shape), stride = is_learned(node) ? 0 : width;
+    int64_t width = rk_shape_size(node->shape), stride = is_learned_gate(node) ? 0 : width;
     const rk_real *x = rk_node_input(run, node, 0),
-                  *factors = is_learned(node) ? node->own : rk_node_saved(run, node),
+                  *factors = is_learned_gate(node) ? node->own : rk_node_saved(run, node),
                   *dy = rk_node_output_gradient(run, node);
-    rk_real *dx = rk_node_input_gradient(run, node, 0), *dg = is_learned(node)
+    rk_real *dx = rk_node_input_gradient(run, node, 0), *dg = is_learned_gate(node)
                                                                   ? rk_node_parameter_gradient(run, node, 0)
                                                                   : rk_node_input_gradient(run, node, 1);
     for (int64_t s = 0; s < run->n;

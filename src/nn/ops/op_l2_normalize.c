@@ -5,7 +5,7 @@
 #include "kernels/inline/lane_sum.h"
 #include "nn/graph/op.h"
 
-static double epsilon_of(const rk_node *node) {
+static double epsilon_of_node(const rk_node *node) {
     return node->options.epsilon > 0 ? node->options.epsilon : 1e-12;
 }
 
@@ -24,7 +24,7 @@ static rk_status l2_normalize_forward(const rk_run *run, const rk_node *node) {
     const rk_real *x = rk_node_input(run, node, 0);
     rk_real *y = rk_node_output(run, node);
     for (int64_t r = 0; r < run->n * node->shape.rows; r++, x += cols, y += cols) {
-        rk_real factor = inverse_l2_length(x, cols, epsilon_of(node));
+        rk_real factor = inverse_l2_norm(x, cols, epsilon_of_node(node));
         for (int32_t c = 0; c < cols; c++) y[c] = factor * x[c];
     }
     return RK_OK;

@@ -15,7 +15,7 @@ static rk_status layer_norm_build(rk_graph *graph, rk_node *node) {
 }
 
 /* Where row r of the block finds its gamma and beta. */
-static int64_t scale_row_of(const rk_node *node, int64_t r) {
+static int64_t scale_row_of_block_row(const rk_node *node, int64_t r) {
     return node->options.by_row ? r % node->shape.rows * node->shape.cols : 0;
 }
 
@@ -25,7 +25,7 @@ static rk_status layer_norm_forward(const rk_run *run, const rk_node *node) {
                   *x = rk_node_input(run, node, 0);
     rk_real *y = rk_node_output(run, node), *saved = rk_node_saved(run, node);
     for (int64_t r = 0; r < run->n * node->shape.rows; r++, x += cols, y += cols) {
-        int64_t own = scale_row_of(node, r);
+        int64_t own = scale_row_of_block_row(node, r);
         double mean = 0, var = 0;
         for (int32_t c = 0; c < cols; c++) mean += x[c];
         mean /= cols;
@@ -45,7 +45,7 @@ static rk_status layer_norm_backward(const rk_run *run, const rk_node *node) {
             *dbeta = rk_node_parameter_gradient(run, node, 1);
     for (int64_t r = 0; r < run->n * node->shape.rows; r++, x += cols, dx += cols, dy += cols) {
         rk_real m = saved[2 * r], scale = saved[2 * r + 1];
-        int64_t own = scale_row_of(node, r);
+        int64_t own = scale_row_of_block_row(node, r);
         double sum = 0, dot = 0;
         for (int32_t c = 0; c < cols; c++) {
             double g = (double)dy[c] * gamma[own + c];

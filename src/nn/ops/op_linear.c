@@ -12,7 +12,7 @@ static rk_status linear_build(rk_graph *graph, rk_node *node) {
     RK_FAIL_IF(o->dtype != RK_F32 && o->dtype != RK_BF16, RK_INVALID_ARGUMENT,
                "the dtype must be f32 or bf16");
     rk_shape from = rk_node_input_shape(graph, node, 0);
-    int64_t in = o->by_row ? from.cols : rk_shape_width(from);
+    int64_t in = o->by_row ? from.cols : rk_shape_size(from);
     node->shape = (rk_shape){o->by_row ? from.rows : 1, o->units};
     double bound = sqrt(6.0 / (double)(in + o->units)); /* Glorot and Bengio 2010 */
     rk_initializer first = {.kind = RK_INIT_UNIFORM, .min = -bound, .max = bound},
@@ -41,16 +41,16 @@ static rk_status linear_prepare(const rk_graph *graph, rk_node *node, bool train
     return rk_packed_matrix_set_weights(node->own, graph->parameters[node->parameters[0]].value, training);
 }
 
-static const rk_real *bias_values(const rk_run *run, const rk_node *node) {
+static const rk_real *bias_of_linear(const rk_run *run, const rk_node *node) {
     return node->options.no_bias ? NULL : rk_node_parameter(run, node, 1);
 }
 
 static rk_status linear_forward(const rk_run *run, const rk_node *node) {
     int64_t first;
-    const rk_real *x = rk_node_input(run, node, 0), *begun = rk_node_begun_columns(run, node, &first);
+    const rk_real *x = rk_node_input(run, node, 0), *begun = rk_node_context_products(run, node, &first);
     rk_real *y = rk_node_output(run, node);
     if (!begun)
-        return rk_packed_matrix_forward(node->own, run->n * node->shape.rows, x, bias_values(run, node),
+        return rk_packed_matrix_forward(node->own, run->n * node->shape.rows, x, bias_of_linear(run, node),
                                         node->options.relu, y, run->workspace);
     const rk_lines others = {first, rk_shape_width(rk_node_input_shape(run->graph, node, 0))};
     return rk_packed_matrix_forward_input_lines(node->own, others, run->n, x, begun, node->options.relu, y,
@@ -73,9 +73,9 @@ static rk_status linear_backward(const rk_run *run, const rk_node *node) {
         for (int64_t s = 0; s < n; s++)
             for (int64_t c = 0; c < out; c++) db[c] += dy[s * out + c];
     }
-    return rk_packed_matrix_backward(node->own, n, rk_node_input(run, node, 0), dy, !run->opens,
-                                     rk_node_parameter_gradient(run, node, 0), !rk_is_first_gradient(node, 0),
-                                     rk_node_input_gradient(run, node, 0), run->workspace);
+    return rk_packed_matrix_backward(
+        node->own, n, rk_node_input(run, node, 0), dy, !run->opens, rk_node_parameter_gradient(run, node, 0),
+        !rk_node_writes_gradient_first(node, 0), rk_node_input_gradient(run, node, 0), run->workspace);
 }
 
 enum {

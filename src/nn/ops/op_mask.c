@@ -5,7 +5,7 @@
 
 static rk_status mask_build(rk_graph *graph, rk_node *node) {
     const rk_op_options *o = &node->options;
-    int64_t width = rk_shape_width(rk_node_input_shape(graph, node, 0));
+    int64_t width = rk_shape_size(rk_node_input_shape(graph, node, 0));
     RK_FAIL_IF(o->rows < 1, RK_INVALID_ARGUMENT, "'rows' is missing");
     RK_FAIL_IF(o->first < 0 || o->first >= width, RK_INVALID_ARGUMENT,
                "'first' is %d, but there are %lld lengths, counted from 0", o->first, (long long)width);
@@ -17,7 +17,7 @@ static rk_status mask_build(rk_graph *graph, rk_node *node) {
 
 static rk_status mask_forward(const rk_run *run, const rk_node *node) {
     int32_t rows = node->shape.rows, count = node->options.count;
-    int64_t width = rk_shape_width(rk_node_input_shape(run->graph, node, 0));
+    int64_t width = rk_shape_size(rk_node_input_shape(run->graph, node, 0));
     const rk_real *length = rk_node_input(run, node, 0) + node->options.first;
     rk_real *y = rk_node_output(run, node);
     for (int64_t s = 0; s < run->n; s++, length += width, y += rows)

@@ -13,11 +13,11 @@ static rk_status multiply_build(rk_graph *graph, rk_node *node) {
 
 /* Columns of a that one value of b serves. */
 static int64_t columns_per_value(const rk_run *run, const rk_node *node) {
-    return rk_shape_width(node->shape) / rk_shape_width(rk_node_input_shape(run->graph, node, 1));
+    return rk_shape_size(node->shape) / rk_shape_size(rk_node_input_shape(run->graph, node, 1));
 }
 
 static rk_status multiply_forward(const rk_run *run, const rk_node *node) {
-    int64_t span = columns_per_value(run, node), n = run->n * rk_shape_width(node->shape) / span;
+    int64_t span = columns_per_value(run, node), n = run->n * rk_shape_size(node->shape) / span;
     const rk_real *a = rk_node_input(run, node, 0), *b = rk_node_input(run, node, 1);
     rk_real *y = rk_node_output(run, node);
     for (int64_t i = 0; i < n; i++, a += span, y += span)
@@ -26,7 +26,7 @@ static rk_status multiply_forward(const rk_run *run, const rk_node *node) {
 }
 
 static rk_status multiply_backward(const rk_run *run, const rk_node *node) {
-    int64_t span = columns_per_value(run, node), n = run->n * rk_shape_width(node->shape) / span;
+    int64_t span = columns_per_value(run, node), n = run->n * rk_shape_size(node->shape) / span;
     const rk_real *a = rk_node_input(run, node, 0), *b = rk_node_input(run, node, 1),
                   *dy = rk_node_output_gradient(run, node);
     rk_real *da = rk_node_input_gradient(run, node, 0), *db = rk_node_input_gradient(run, node, 1);

@@ -6,7 +6,7 @@
 #include "nn/graph/op.h"
 
 static rk_status number_vectors_build(rk_graph *graph, rk_node *node) {
-    int64_t n = rk_shape_width(rk_node_input_shape(graph, node, 0));
+    int64_t n = rk_shape_size(rk_node_input_shape(graph, node, 0));
     int32_t units = node->options.units;
     RK_FAIL_IF(units < 1, RK_INVALID_ARGUMENT, "'units' must be 1 or more, not %d", units);
     node->shape = (rk_shape){(int32_t)n, units};

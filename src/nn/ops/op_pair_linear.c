@@ -1,9 +1,9 @@
-/* A linear over target_pairs in prediction (pair_panels.h). target_pairs then gives the products, and copies
- * of q and k behind them. */
+/* A linear over target_pairs in prediction (packed_pair_weights.h). target_pairs then gives the products, and
+ * copies of q and k behind them. */
 #include <string.h>
 
 #include "base/memory.h"
-#include "nn/ops/pair_panels.h"
+#include "nn/ops/packed_pair_weights.h"
 
 /* Where target_pairs has left what a block reads: [n, rows, cols] twice, [n, cols]. */
 typedef struct parts {
@@ -11,7 +11,7 @@ typedef struct parts {
     int64_t n_rows, cols;
 } parts;
 
-static parts pair_parts(const rk_run *run, const rk_node *pairs) {
+static parts split_pairs_output(const rk_run *run, const rk_node *pairs) {
     int64_t cols = pairs->shape.cols / 4, n = run->n * pairs->shape.rows;
     rk_real *at = rk_node_output(run, pairs);
     return (parts){at, at + n * cols, at + 2 * n * cols, pairs->shape.rows, cols};
@@ -19,7 +19,7 @@ static parts pair_parts(const rk_run *run, const rk_node *pairs) {
 
 static rk_status forward_target_pairs(const rk_run *run, const rk_node *node) {
     const rk_samples q_of = rk_node_input_samples(run, node, 0), k_of = rk_node_input_samples(run, node, 1);
-    parts p = pair_parts(run, node);
+    parts p = split_pairs_output(run, node);
     int64_t width = p.n_rows * p.cols;
     for (int64_t s = 0; s < run->n; s++) {
         const rk_real *q = q_of.data + s * q_of.stride, *k = k_of.data + s * k_of.stride;
@@ -32,30 +32,31 @@ static rk_status forward_target_pairs(const rk_run *run, const rk_node *node) {
     return RK_OK;
 }
 
-static const rk_real *bias_values(const rk_run *run, const rk_node *node) {
+static const rk_real *bias_of_linear(const rk_run *run, const rk_node *node) {
     return node->options.no_bias ? NULL : rk_node_parameter(run, node, 1);
 }
 
-static void multiply_rows(const rk_run *run, const rk_node *node, int64_t n, const rk_real *k, rk_real *y) {
-    const rk_pair_panels *own = node->fused_own;
-    rk_batch_invariant_matrix_multiply(&own->rows, (rk_lines){0, own->rows.in}, n, k, bias_values(run, node),
-                                       false, y);
+static void multiply_rows_by_weight(const rk_run *run, const rk_node *node, int64_t n, const rk_real *k,
+                                    rk_real *y) {
+    const rk_packed_pair_weights *own = node->fused_own;
+    rk_batch_invariant_matrix_multiply(&own->rows, (rk_lines){0, own->rows.in}, n, k,
+                                       bias_of_linear(run, node), false, y);
 }
 
 static rk_status pair_linear_begin(const rk_run *run, const rk_node *node, int64_t columns, rk_real *out) {
     const rk_node *pairs = run->graph->nodes[node->inputs[0]];
     (void)columns;
-    multiply_rows(run, node, pairs->shape.rows, rk_run_context(run, pairs->inputs[1]), out);
+    multiply_rows_by_weight(run, node, pairs->shape.rows, rk_run_context_value(run, pairs->inputs[1]), out);
     return RK_OK;
 }
 
 static rk_status pair_linear_forward(const rk_run *run, const rk_node *node) {
-    const rk_pair_panels *own = node->fused_own;
-    const parts p = pair_parts(run, run->graph->nodes[node->inputs[0]]);
+    const rk_packed_pair_weights *own = node->fused_own;
+    const parts p = split_pairs_output(run, run->graph->nodes[node->inputs[0]]);
     int64_t units = node->shape.cols, width = p.n_rows * units, columns;
-    const rk_real *begun = rk_node_begun_columns(run, node, &columns);
+    const rk_real *begun = rk_node_context_products(run, node, &columns);
     rk_real *y = rk_node_output(run, node), *of_target = run->workspace;
-    if (!begun) multiply_rows(run, node, run->n * p.n_rows, p.rows, y);
+    if (!begun) multiply_rows_by_weight(run, node, run->n * p.n_rows, p.rows, y);
     rk_batch_invariant_matrix_multiply(&own->target, (rk_lines){0, p.cols}, run->n, p.target, NULL, false,
                                        of_target);
     for (int64_t s = 0; s < run->n; s++, y += width, of_target += units)
@@ -65,13 +66,13 @@ static rk_status pair_linear_forward(const rk_run *run, const rk_node *node) {
 }
 
 static void pair_linear_release(rk_node *node) {
-    if (node->fused_own) rk_pair_panels_release(node->fused_own);
+    if (node->fused_own) rk_packed_pair_weights_release(node->fused_own);
     rk_free(node->fused_own);
 }
 
 static rk_status pair_linear_prepare(const rk_graph *graph, rk_node *node, bool training) {
     (void)training;
-    return rk_pair_panels_set(node->fused_own, graph, node);
+    return rk_packed_pair_weights_set(node->fused_own, graph, node);
 }
 
 const rk_op rk_op_pair_linear = {.name = "linear",
@@ -82,14 +83,16 @@ const rk_op rk_op_pair_linear = {.name = "linear",
 static const rk_op pairs_op = {
     .name = "target_pairs", .takes_context = true, .forward = forward_target_pairs};
 
-rk_status rk_pair_panels_init(rk_pair_panels *panels, const rk_graph *graph, const rk_node *linear) {
+rk_status rk_packed_pair_weights_init(rk_packed_pair_weights *panels, const rk_graph *graph,
+                                      const rk_node *linear) {
     int64_t units = linear->shape.cols, cols = graph->nodes[linear->inputs[0]]->shape.cols / 4;
     RK_TRY(rk_batch_invariant_matrix_init(&panels->rows, cols, units));
     RK_TRY(rk_batch_invariant_matrix_init(&panels->target, cols, units));
     return rk_batch_invariant_matrix_init(&panels->products, cols, units);
 }
 
-rk_status rk_pair_panels_set(rk_pair_panels *panels, const rk_graph *graph, const rk_node *linear) {
+rk_status rk_packed_pair_weights_set(rk_packed_pair_weights *panels, const rk_graph *graph,
+                                     const rk_node *linear) {
     RK_AUTOFREE rk_real *sums = NULL;
     int64_t n = panels->rows.in * panels->rows.out;
     const rk_real *w = graph->parameters[linear->parameters[0]].value;
@@ -103,19 +106,19 @@ rk_status rk_pair_panels_set(rk_pair_panels *panels, const rk_graph *graph, cons
     return RK_OK;
 }
 
-void rk_pair_panels_release(rk_pair_panels *panels) {
+void rk_packed_pair_weights_release(rk_packed_pair_weights *panels) {
     rk_batch_invariant_matrix_release(&panels->rows);
     rk_batch_invariant_matrix_release(&panels->target);
     rk_batch_invariant_matrix_release(&panels->products);
 }
 
-rk_status rk_fuse_pair_linear(rk_graph *graph, rk_node *linear, rk_node *pairs) {
-    rk_pair_panels *own;
+rk_status rk_target_pairs_fuse_linear(rk_graph *graph, rk_node *linear, rk_node *pairs) {
+    rk_packed_pair_weights *own;
     RK_TRY(rk_alloc(1, sizeof *own, &own));
     linear->fused_own = own;
     linear->fused = &rk_op_pair_linear;
     pairs->fused = &pairs_op;
-    RK_TRY(rk_pair_panels_init(own, graph, linear));
+    RK_TRY(rk_packed_pair_weights_init(own, graph, linear));
     size_t more = (size_t)(graph->block * linear->shape.cols) * sizeof(rk_real);
     if (more > linear->workspace_bytes) linear->workspace_bytes = more;
     return RK_OK;

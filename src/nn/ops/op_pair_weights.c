@@ -1,20 +1,20 @@
 /* DIN's activation unit in prediction: target_pairs and the linears by row over it, the first of them by half
- * of its products (pair_panels.h), up to one weight a row. A few rows at a time go through all of them, so
- * that what is between stays in the first cache; rows that attention_pool leaves out do not go at all.
- * target_pairs gives the weights then, [n, rows], and the linears pass them on. Of a history that the context
- * has, rows that are there several times go once. */
+ * of its products (packed_pair_weights.h), up to one weight a row. A few rows at a time go through all of
+ * them, so that what is between stays in the first cache; rows that attention_pool leaves out do not go at
+ * all. target_pairs gives the weights then, [n, rows], and the linears pass them on. Of a history that the
+ * context has, rows that are there several times go once. */
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/memory.h"
 #include "gemm/gemm.h"
 #include "nn/ops/attention_pool.h"
-#include "nn/ops/pair_panels.h"
+#include "nn/ops/packed_pair_weights.h"
 
 enum { ROWS_AT_ONCE = 48 };
 
 typedef struct pair_weights {
-    rk_pair_panels first;
+    rk_packed_pair_weights first;
     rk_node **layers; /* [n_layers]: the linears */
     int32_t n_layers;
     const rk_node *pool; /* the attention_pool that alone reads the weights; NULL: another node does */
@@ -29,7 +29,7 @@ typedef struct history {
     int32_t *n;
 } history;
 
-static history history_in_context(const rk_node *pairs, rk_real *begun) {
+static history history_cached_in_context(const rk_node *pairs, rk_real *begun) {
     int32_t *places = (int32_t *)(begun + (int64_t)pairs->shape.rows * (pairs->shape.cols / 4));
     return (history){begun, places, places + pairs->shape.rows};
 }
@@ -41,15 +41,16 @@ static int64_t hash_table_size(int64_t rows) {
     return n;
 }
 
-static rk_status begin_history(const rk_run *run, const rk_node *pairs, int64_t columns, rk_real *out) {
+static rk_status cache_history_of_context(const rk_run *run, const rk_node *pairs, int64_t columns,
+                                          rk_real *out) {
     const pair_weights *own = pairs->fused_own;
-    const rk_real *k = rk_run_context(run, pairs->inputs[1]);
-    const history h = history_in_context(pairs, out);
+    const rk_real *k = rk_run_context_value(run, pairs->inputs[1]);
+    const history h = history_cached_in_context(pairs, out);
     int32_t *table = run->workspace, rows = pairs->shape.rows;
     int64_t cols = pairs->shape.cols / 4, n_places = hash_table_size(rows);
     size_t row_bytes = (size_t)cols * sizeof *k;
     (void)columns;
-    if (own->pool && rk_run_context_decides(run, own->pool->inputs[2]))
+    if (own->pool && rk_run_is_context_value(run, own->pool->inputs[2]))
         rows = rk_attention_pool_length(run, own->pool, 0);
     for (int64_t i = 0; i < n_places; i++) table[i] = -1;
     *h.n = 0;
@@ -66,22 +67,24 @@ static rk_status begin_history(const rk_run *run, const rk_node *pairs, int64_t 
     return RK_OK;
 }
 
-static const rk_real *bias_values(const rk_run *run, const rk_node *linear) {
+static const rk_real *bias_of_linear(const rk_run *run, const rk_node *linear) {
     return linear->options.no_bias ? NULL : rk_node_parameter(run, linear, 1);
 }
 
-static void multiply_rows(const rk_run *run, const pair_weights *own, int64_t n, const rk_real *k,
-                          rk_real *y) {
+static void multiply_rows_by_weight(const rk_run *run, const pair_weights *own, int64_t n, const rk_real *k,
+                                    rk_real *y) {
     rk_batch_invariant_matrix_multiply(&own->first.rows, (rk_lines){0, own->first.rows.in}, n, k,
-                                       bias_values(run, own->layers[0]), false, y);
+                                       bias_of_linear(run, own->layers[0]), false, y);
 }
 
 /* Of the first linear: the products of the context's rows. */
-static rk_status begin_rows(const rk_run *run, const rk_node *node, int64_t columns, rk_real *out) {
+static rk_status cache_products_of_context(const rk_run *run, const rk_node *node, int64_t columns,
+                                           rk_real *out) {
     const rk_node *pairs = run->graph->nodes[node->inputs[0]];
-    const history h = history_in_context(pairs, (rk_real *)(size_t)rk_run_context(run, node->inputs[0]));
+    const history h =
+        history_cached_in_context(pairs, (rk_real *)(size_t)rk_run_context_value(run, node->inputs[0]));
     (void)columns;
-    multiply_rows(run, pairs->fused_own, *h.n, h.rows, out);
+    multiply_rows_by_weight(run, pairs->fused_own, *h.n, h.rows, out);
     return RK_OK;
 }
 
@@ -94,7 +97,7 @@ typedef struct workspace {
 } workspace;
 
 /* All of it in a line, in reals; *n: how many those are. */
-static workspace lay_out_history(const rk_graph *graph, const rk_node *pairs, rk_real *at, int64_t *n) {
+static workspace assign_workspace(const rk_graph *graph, const rk_node *pairs, rk_real *at, int64_t *n) {
     const pair_weights *own = pairs->fused_own;
     int64_t cols = pairs->shape.cols / 4, offset = 0;
     workspace w;
@@ -116,33 +119,33 @@ typedef struct target {
 } target;
 
 /* Weights [n] of n <= ROWS_AT_ONCE rows; begun [n, units]: their own products, or NULL. */
-static rk_status compute_some_weights(const rk_run *run, const pair_weights *own, const workspace *w,
-                                      const target *t, int64_t n, const rk_real *k, const rk_real *begun,
-                                      rk_real *weights) {
+static rk_status compute_weights_of_rows(const rk_run *run, const pair_weights *own, const workspace *w,
+                                         const target *t, int64_t n, const rk_real *k, const rk_real *begun,
+                                         rk_real *weights) {
     const rk_node *first = own->layers[0];
     rk_real *y = own->n_layers > 1 ? w->values[0] : weights;
     for (int64_t r = 0; r < n; r++)
         for (int64_t c = 0; c < t->cols; c++) w->products[r * t->cols + c] = t->q[c] * k[r * t->cols + c];
-    if (!begun) multiply_rows(run, own, n, k, y);
+    if (!begun) multiply_rows_by_weight(run, own, n, k, y);
     rk_batch_invariant_matrix_add(&own->first.products, n, w->products, begun ? begun : y, t->of_q,
                                   first->options.relu, y);
     for (int32_t l = 1; l < own->n_layers; l++) {
         const rk_node *layer = own->layers[l];
         rk_real *next = l + 1 < own->n_layers ? w->values[l % 2] : weights;
-        RK_TRY(rk_packed_matrix_forward(layer->own, n, y, bias_values(run, layer), layer->options.relu, next,
-                                        NULL));
+        RK_TRY(rk_packed_matrix_forward(layer->own, n, y, bias_of_linear(run, layer), layer->options.relu,
+                                        next, NULL));
         y = next;
     }
     return RK_OK;
 }
 
-static rk_status compute_weights(const rk_run *run, const pair_weights *own, const workspace *w,
-                                 const target *t, int64_t n, const rk_real *k, const rk_real *begun,
-                                 rk_real *weights) {
+static rk_status compute_attention_weights(const rk_run *run, const pair_weights *own, const workspace *w,
+                                           const target *t, int64_t n, const rk_real *k, const rk_real *begun,
+                                           rk_real *weights) {
     for (int64_t r = 0; r < n; r += ROWS_AT_ONCE) {
         int64_t some = n - r < ROWS_AT_ONCE ? n - r : ROWS_AT_ONCE;
-        RK_TRY(compute_some_weights(run, own, w, t, some, k + r * t->cols,
-                                    begun ? begun + r * own->first.rows.out : NULL, weights + r));
+        RK_TRY(compute_weights_of_rows(run, own, w, t, some, k + r * t->cols,
+                                       begun ? begun + r * own->first.rows.out : NULL, weights + r));
     }
     return RK_OK;
 }
@@ -151,9 +154,9 @@ static rk_status pair_weights_forward(const rk_run *run, const rk_node *pairs) {
     const pair_weights *own = pairs->fused_own;
     int64_t rows = pairs->shape.rows, cols = pairs->shape.cols / 4, units = own->first.target.out, unused;
     const rk_samples q = rk_node_input_samples(run, pairs, 0), k = rk_node_input_samples(run, pairs, 1);
-    const workspace w = lay_out_history(run->graph, pairs, run->workspace, &unused);
-    const rk_real *begun = rk_node_begun_columns(run, pairs, &unused),
-                  *begun_rows = rk_node_begun_columns(run, own->layers[0], &unused);
+    const workspace w = assign_workspace(run->graph, pairs, run->workspace, &unused);
+    const rk_real *begun = rk_node_context_products(run, pairs, &unused),
+                  *begun_rows = rk_node_context_products(run, own->layers[0], &unused);
     rk_real *weights = rk_node_output(run, pairs);
     rk_batch_invariant_matrix_multiply(&own->first.target, (rk_lines){0, cols}, q.stride ? run->n : 1, q.data,
                                        NULL, false, w.of_target);
@@ -161,18 +164,18 @@ static rk_status pair_weights_forward(const rk_run *run, const rk_node *pairs) {
         const target t = {q.data + s * q.stride, w.of_target + (q.stride ? s * units : 0), cols};
         int64_t length = own->pool ? rk_attention_pool_length(run, own->pool, s) : rows;
         if (begun) {
-            const history h = history_in_context(pairs, (rk_real *)(size_t)begun);
-            RK_TRY(compute_weights(run, own, &w, &t, *h.n, h.rows, begun_rows, w.of_history));
+            const history h = history_cached_in_context(pairs, (rk_real *)(size_t)begun);
+            RK_TRY(compute_attention_weights(run, own, &w, &t, *h.n, h.rows, begun_rows, w.of_history));
             for (int64_t r = 0; r < length; r++) weights[r] = w.of_history[h.places[r]];
         } else {
-            RK_TRY(compute_weights(run, own, &w, &t, length, k.data + s * k.stride, NULL, weights));
+            RK_TRY(compute_attention_weights(run, own, &w, &t, length, k.data + s * k.stride, NULL, weights));
         }
         memset(weights + length, 0, (size_t)(rows - length) * sizeof *weights);
     }
     return RK_OK;
 }
 
-static rk_status pass_through(const rk_run *run, const rk_node *node) {
+static rk_status copy_fused_output(const rk_run *run, const rk_node *node) {
     memcpy(rk_node_output(run, node), rk_node_input(run, node, 0),
            (size_t)(run->n * node->shape.rows) * sizeof(rk_real));
     return RK_OK;
@@ -181,7 +184,7 @@ static rk_status pass_through(const rk_run *run, const rk_node *node) {
 static void pair_weights_release(rk_node *pairs) {
     pair_weights *own = pairs->fused_own;
     if (!own) return;
-    rk_pair_panels_release(&own->first);
+    rk_packed_pair_weights_release(&own->first);
     RK_FREE_ALL(own->layers, own);
 }
 
@@ -189,30 +192,31 @@ static rk_status pair_weights_prepare(const rk_graph *graph, rk_node *pairs, boo
     pair_weights *own = pairs->fused_own;
     for (int32_t l = 1; l < own->n_layers; l++)
         RK_TRY(own->layers[l]->op->prepare(graph, own->layers[l], training));
-    return rk_pair_panels_set(&own->first, graph, own->layers[0]);
+    return rk_packed_pair_weights_set(&own->first, graph, own->layers[0]);
 }
 
 const rk_op rk_op_pair_weights = {.name = "target_pairs",
                                   .prepare = pair_weights_prepare,
                                   .takes_context = true,
                                   .forward = pair_weights_forward,
-                                  .begin = begin_history,
+                                  .begin = cache_history_of_context,
                                   .release = pair_weights_release};
-const rk_op rk_op_pair_rows = {.name = "linear", .forward = pass_through, .begin = begin_rows};
-static const rk_op passing = {.name = "linear", .forward = pass_through};
+const rk_op rk_op_pair_rows = {
+    .name = "linear", .forward = copy_fused_output, .begin = cache_products_of_context};
+static const rk_op passing = {.name = "linear", .forward = copy_fused_output};
 
-static rk_status adopt_layers(rk_graph *graph, pair_weights *own, rk_node *const *layers) {
+static rk_status absorb_fused_layers(rk_graph *graph, pair_weights *own, rk_node *const *layers) {
     for (int32_t l = 0; l < own->n_layers; l++) {
         rk_node *layer = layers[l];
         own->layers[l] = layer;
         layer->fused = l ? &passing : &rk_op_pair_rows;
         if (l + 1 < own->n_layers && layer->shape.cols > own->widest) own->widest = layer->shape.cols;
     }
-    return rk_pair_panels_init(&own->first, graph, layers[0]);
+    return rk_packed_pair_weights_init(&own->first, graph, layers[0]);
 }
 
-rk_status rk_fuse_pair_weights(rk_graph *graph, rk_node *pairs, rk_node *const *layers, int32_t n_layers,
-                               const rk_node *pool) {
+rk_status rk_target_pairs_fuse_mlp(rk_graph *graph, rk_node *pairs, rk_node *const *layers, int32_t n_layers,
+                                   const rk_node *pool) {
     pair_weights *own;
     int64_t n_reals;
     RK_TRY(rk_alloc(1, sizeof *own, &own));
@@ -221,8 +225,8 @@ rk_status rk_fuse_pair_weights(rk_graph *graph, rk_node *pairs, rk_node *const *
     own->pool = pool;
     own->n_layers = n_layers;
     RK_TRY(rk_alloc((size_t)n_layers, sizeof *own->layers, &own->layers));
-    RK_TRY(adopt_layers(graph, own, layers));
-    lay_out_history(graph, pairs, NULL, &n_reals);
+    RK_TRY(absorb_fused_layers(graph, own, layers));
+    assign_workspace(graph, pairs, NULL, &n_reals);
     size_t bytes = (size_t)n_reals * sizeof(rk_real),
            of_table = (size_t)hash_table_size(pairs->shape.rows) * sizeof(int32_t);
     if (of_table > bytes) bytes = of_table;

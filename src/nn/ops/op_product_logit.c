@@ -8,11 +8,11 @@
 
 static rk_status product_logit_build(rk_graph *graph, rk_node *node) {
     node->shape = rk_node_input_shape(graph, node, 0);
-    return rk_same_shapes(graph, node, node->n_inputs);
+    return rk_node_check_same_shapes(graph, node, node->n_inputs);
 }
 
 static rk_status product_logit_forward(const rk_run *run, const rk_node *node) {
-    int64_t n = run->n * rk_shape_width(node->shape);
+    int64_t n = run->n * rk_shape_size(node->shape);
     const rk_real *a = rk_node_input(run, node, 0), *b = rk_node_input(run, node, 1);
     rk_real *z = rk_node_output(run, node);
     double parts[3];
@@ -21,7 +21,7 @@ static rk_status product_logit_forward(const rk_run *run, const rk_node *node) {
 }
 
 static rk_status product_logit_backward(const rk_run *run, const rk_node *node) {
-    int64_t n = run->n * rk_shape_width(node->shape);
+    int64_t n = run->n * rk_shape_size(node->shape);
     const rk_real *a = rk_node_input(run, node, 0), *b = rk_node_input(run, node, 1),
                   *dz = rk_node_output_gradient(run, node);
     rk_real *da = rk_node_input_gradient(run, node, 0), *db = rk_node_input_gradient(run, node, 1);

@@ -4,7 +4,7 @@
 #include "nn/graph/op.h"
 
 static rk_status slice_build(rk_graph *graph, rk_node *node) {
-    int64_t width = rk_shape_width(rk_node_input_shape(graph, node, 0));
+    int64_t width = rk_shape_size(rk_node_input_shape(graph, node, 0));
     const rk_op_options *o = &node->options;
     RK_FAIL_IF(o->first < 0 || o->count < 1 || o->first + (int64_t)o->count > width, RK_INVALID_ARGUMENT,
                "columns %d to %lld do not exist: the input has %lld, counted from 0", o->first,
@@ -14,7 +14,7 @@ static rk_status slice_build(rk_graph *graph, rk_node *node) {
 }
 
 static rk_status slice_forward(const rk_run *run, const rk_node *node) {
-    int64_t from = rk_shape_width(rk_node_input_shape(run->graph, node, 0)), to = node->options.count;
+    int64_t from = rk_shape_size(rk_node_input_shape(run->graph, node, 0)), to = node->options.count;
     const rk_real *x = rk_node_input(run, node, 0) + node->options.first;
     rk_real *y = rk_node_output(run, node);
     for (int64_t s = 0; s < run->n; s++) memcpy(y + s * to, x + s * from, (size_t)to * sizeof *y);
@@ -22,7 +22,7 @@ static rk_status slice_forward(const rk_run *run, const rk_node *node) {
 }
 
 static rk_status slice_backward(const rk_run *run, const rk_node *node) {
-    int64_t from = rk_shape_width(rk_node_input_shape(run->graph, node, 0)), to = node->options.count;
+    int64_t from = rk_shape_size(rk_node_input_shape(run->graph, node, 0)), to = node->options.count;
     const rk_real *dy = rk_node_output_gradient(run, node);
     rk_real *dx = rk_node_input_gradient(run, node, 0) + node->options.first;
     for (int64_t s = 0; s < run->n; s++)

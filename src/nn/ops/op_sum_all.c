@@ -8,7 +8,7 @@ static rk_status sum_all_build(rk_graph *graph, rk_node *node) {
 }
 
 static rk_status sum_all_forward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_shape_width(rk_node_input_shape(run->graph, node, 0));
+    int64_t width = rk_shape_size(rk_node_input_shape(run->graph, node, 0));
     const rk_real *x = rk_node_input(run, node, 0);
     rk_real *y = rk_node_output(run, node);
     for (int64_t s = 0; s < run->n; s++, x += width) {
@@ -20,7 +20,7 @@ static rk_status sum_all_forward(const rk_run *run, const rk_node *node) {
 }
 
 static rk_status sum_all_backward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_shape_width(rk_node_input_shape(run->graph, node, 0));
+    int64_t width = rk_shape_size(rk_node_input_shape(run->graph, node, 0));
     const rk_real *dy = rk_node_output_gradient(run, node);
     rk_real *dx = rk_node_input_gradient(run, node, 0);
     for (int64_t s = 0; s < run->n; s++, dx += width)

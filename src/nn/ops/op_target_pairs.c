@@ -4,8 +4,8 @@
 
 static rk_status target_pairs_build(rk_graph *graph, rk_node *node) {
     rk_shape q = rk_node_input_shape(graph, node, 0), k = rk_node_input_shape(graph, node, 1);
-    RK_FAIL_IF(rk_shape_width(q) != k.cols, RK_INVALID_ARGUMENT,
-               "the target has %lld columns, but the rows have %d", (long long)rk_shape_width(q), k.cols);
+    RK_FAIL_IF(rk_shape_size(q) != k.cols, RK_INVALID_ARGUMENT,
+               "the target has %lld columns, but the rows have %d", (long long)rk_shape_size(q), k.cols);
     RK_FAIL_IF(k.cols > INT32_MAX / 4, RK_INVALID_ARGUMENT, "rows of %d columns are too wide", k.cols);
     node->shape = (rk_shape){k.rows, 4 * k.cols};
     return RK_OK;

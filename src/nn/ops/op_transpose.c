@@ -11,7 +11,7 @@ static rk_status transpose_forward(const rk_run *run, const rk_node *node) {
     rk_shape to = node->shape;
     const rk_real *x = rk_node_input(run, node, 0);
     rk_real *y = rk_node_output(run, node);
-    for (int64_t s = 0; s < run->n; s++, x += rk_shape_width(to), y += rk_shape_width(to))
+    for (int64_t s = 0; s < run->n; s++, x += rk_shape_size(to), y += rk_shape_size(to))
         for (int32_t r = 0; r < to.rows; r++)
             for (int32_t c = 0; c < to.cols; c++) y[(int64_t)r * to.cols + c] = x[(int64_t)c * to.rows + r];
     return RK_OK;
@@ -21,7 +21,7 @@ static rk_status transpose_backward(const rk_run *run, const rk_node *node) {
     rk_shape to = node->shape;
     const rk_real *dy = rk_node_output_gradient(run, node);
     rk_real *dx = rk_node_input_gradient(run, node, 0);
-    for (int64_t s = 0; s < run->n; s++, dx += rk_shape_width(to), dy += rk_shape_width(to))
+    for (int64_t s = 0; s < run->n; s++, dx += rk_shape_size(to), dy += rk_shape_size(to))
         for (int32_t c = 0; c < to.cols; c++)
             for (int32_t r = 0; r < to.rows; r++)
                 dx[(int64_t)c * to.rows + r] += dy[(int64_t)r * to.cols + c];

@@ -16,7 +16,7 @@ static inline rk_status rk_unary_build(rk_graph *graph, rk_node *node) {
     static rk_status name_##_forward(const rk_run *run, const rk_node *node) {            \
         const rk_real *xs = rk_node_input(run, node, 0);                                  \
         rk_real *ys = rk_node_output(run, node);                                          \
-        int64_t n = run->n * rk_shape_width(node->shape);                                 \
+        int64_t n = run->n * rk_shape_size(node->shape);                                  \
         for (int64_t i = 0; i < n; i++) {                                                 \
             rk_real x = xs[i];                                                            \
             ys[i] = FORWARD;                                                              \
@@ -27,7 +27,7 @@ static inline rk_status rk_unary_build(rk_graph *graph, rk_node *node) {
         const rk_real *xs = rk_node_input(run, node, 0), *ys = rk_node_output(run, node), \
                       *dy = rk_node_output_gradient(run, node);                           \
         rk_real *dx = rk_node_input_gradient(run, node, 0);                               \
-        int64_t n = run->n * rk_shape_width(node->shape);                                 \
+        int64_t n = run->n * rk_shape_size(node->shape);                                  \
         for (int64_t i = 0; i < n; i++) {                                                 \
             rk_real x = xs[i], y = ys[i];                                                 \
             (void)x;                                                                      \

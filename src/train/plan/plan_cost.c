@@ -161,7 +161,7 @@ static double seconds_through(const rk_machine *machine, const rank_way *way, do
 }
 
 /* Samples of a thread's last block: of a rank's 2,048 to 4,095 samples; of fewer it is half as many, of more
- * twice (nn/graph/graph_arena.c). */
+ * twice (nn/graph/graph_memory_plan.c). */
 enum { LAST_BLOCK = 256 };
 
 /* Of the all-reduce, what the backward pass hides, of a thread's last block or of all samples: the sums of
@@ -172,7 +172,7 @@ static double overlapped_all_reduce(const rk_plan *plan, const rk_machine *machi
     double backward =
         plan->calibration.factors[RK_PLAN_PART_DENSE] * plan->dense.flops * 2 / 3 / machine->flops;
     double samples = batch_share_of_rank(plan);
-    if (!rk_graph_runs_by_nodes(plan->dense.parameters, samples))
+    if (!rk_graph_runs_node_by_node(plan->dense.parameters, samples))
         samples = fmin(LAST_BLOCK * threads, samples);
     double window = backward * samples,
            last = (double)plan->dense.layer_in * (double)plan->dense.layer_out / plan->dense.parameters;

@@ -105,7 +105,7 @@ static rk_status answer_batch(reading *r, int32_t number, const rk_batch *batch)
     uint64_t begin = rk_trace_begin();
     const rk_label_section *labels = r->trainer->config->data.labels;
     for (int32_t t = 0; t < batch->n_tasks; t++)
-        r->task_samples[t] = rk_loss_total_weight(
+        r->task_samples[t] = rk_loss_sum_weights(
             batch->n, batch->sample_weights, labels[t].optional ? batch->labels + t : NULL, batch->n_tasks);
     for (int32_t t = 0; t < r->readers->n_trainers; t++)
         write_local_batch(&r->streams[number], number == RK_READ_TRAINING, batch, r->task_samples, t,

@@ -30,7 +30,8 @@ typedef struct planner {
     size_t n, capacity;
 } planner;
 
-static rk_status add_piece(planner *p, int64_t *place, int64_t reals, int64_t birth, int64_t death) {
+static rk_status add_memory_interval(planner *p, int64_t *place, int64_t reals, int64_t birth,
+                                     int64_t death) {
     if (reals == 0) return RK_OK;
     RK_TRY(rk_grow(&p->pieces, p->n, &p->capacity, sizeof *p->pieces));
     p->pieces[p->n] =
@@ -39,7 +40,7 @@ static rk_status add_piece(planner *p, int64_t *place, int64_t reals, int64_t bi
     return RK_OK;
 }
 
-static int compare_larger_first(const void *a, const void *b) {
+static int compare_interval_sizes(const void *a, const void *b) {
     const piece *x = a, *y = b;
     if (x->reals != y->reals) return x->reals < y->reals ? 1 : -1;
     return x->order < y->order ? -1 : x->order > y->order;
@@ -51,10 +52,10 @@ static int compare_offsets(const void *a, const void *b) {
 }
 
 /* Largest first, each at the lowest offset where it meets no piece that lives at the same time. */
-static rk_status place_pieces(planner *p, int64_t *total) {
+static rk_status assign_offsets_to_intervals(planner *p, int64_t *total) {
     const piece **alive;
     RK_TRY(rk_alloc(p->n, sizeof *alive, &alive));
-    qsort(p->pieces, p->n, sizeof *p->pieces, compare_larger_first);
+    qsort(p->pieces, p->n, sizeof *p->pieces, compare_interval_sizes);
     *total = 0;
     for (size_t i = 0; i < p->n; i++) {
         piece *now = &p->pieces[i];
@@ -76,7 +77,7 @@ static rk_status place_pieces(planner *p, int64_t *total) {
 }
 
 /* The last node that reads a value, itself or through views of it: the first to add to its gradient. */
-static void find_last_readers(const rk_graph *graph, int64_t *last) {
+static void find_last_reader_of_values(const rk_graph *graph, int64_t *last) {
     for (size_t i = 0; i < graph->n_nodes; i++) last[i] = (int64_t)i;
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i]->n_inputs; k++)
@@ -91,7 +92,7 @@ static void find_used_values(rk_graph *graph) {
 }
 
 /* Backward goes from the last node to the first. An output's gradient is there already. */
-static void find_first_gradients(rk_graph *graph) {
+static void find_first_gradient_writers(rk_graph *graph) {
     for (size_t i = graph->n_nodes; i-- > 0;) {
         rk_node *node = graph->nodes[i];
         if (!node->op || node->op->is_view) continue;
@@ -131,7 +132,7 @@ static rk_status find_partial_batch_nodes(rk_graph *graph) {
 /* How a node's value and gradient live: as its operation's, as an input's, or in columns of another node. */
 typedef enum stay { AS_ITSELF, AS_INPUT, ELSEWHERE } stay;
 
-static stay last_use_of(const rk_graph *graph, const int32_t *hosts, size_t node) {
+static stay choose_memory_kind(const rk_graph *graph, const int32_t *hosts, size_t node) {
     if (!hosts) return AS_ITSELF;
     if (hosts[node] >= 0) return ELSEWHERE;
     for (size_t i = 0; i < graph->n_nodes; i++)
@@ -139,21 +140,22 @@ static stay last_use_of(const rk_graph *graph, const int32_t *hosts, size_t node
     return AS_ITSELF;
 }
 
-static rk_status add_node(planner *p, const rk_graph *graph, const rk_node *node, int64_t last,
-                          int64_t samples, int64_t saved_width, bool train, stay stays, rk_place *to) {
+static rk_status add_intervals_of_node(planner *p, const rk_graph *graph, const rk_node *node, int64_t last,
+                                       int64_t samples, int64_t saved_width, bool train, stay stays,
+                                       rk_place *to) {
     int64_t N = (int64_t)graph->n_nodes, i = node->number, end = 2 * N, back = 2 * N - 1 - i;
     bool is_input = !node->op || stays == AS_INPUT;
     if (!(node->op && node->op->is_view) && stays != ELSEWHERE) {
-        int64_t width = rk_shape_width(node->shape) * samples;
-        RK_TRY(add_piece(p, &to->data, width, is_input ? 0 : i,
-                         is_input || node->is_output ? end
-                         : train                     ? back
-                                                     : last));
+        int64_t width = rk_shape_size(node->shape) * samples;
+        RK_TRY(add_memory_interval(p, &to->data, width, is_input ? 0 : i,
+                                   is_input || node->is_output ? end
+                                   : train                     ? back
+                                                               : last));
         /* An output's gradient is written between forward and backward; an input's is read after the end. */
         int64_t birth = node->is_output ? N - 1 : 2 * N - 1 - last;
-        if (train) RK_TRY(add_piece(p, &to->gradient, width, birth, is_input ? end : back));
+        if (train) RK_TRY(add_memory_interval(p, &to->gradient, width, birth, is_input ? end : back));
     }
-    return add_piece(p, &to->saved, saved_width * samples, i, train ? back : i);
+    return add_memory_interval(p, &to->saved, saved_width * samples, i, train ? back : i);
 }
 
 /* Large enough for matrix products to run at speed, small enough for a block's values to stay in a large
@@ -167,7 +169,7 @@ static int64_t choose_block_samples(const rk_graph *graph) {
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         bool view = node->op && node->op->is_view; /* of memory that is counted already */
-        width += (view ? 0 : rk_shape_width(node->shape)) + node->saved_width;
+        width += (view ? 0 : rk_shape_size(node->shape)) + node->saved_width;
     }
     while (block > MIN_BLOCK &&
            (block * width > most_reals || (block > least && block * 8 > graph->micro_batch)))
@@ -176,7 +178,7 @@ static int64_t choose_block_samples(const rk_graph *graph) {
 }
 
 /* Micro-batches are whole numbers of blocks, so that the blocks are the same wherever a micro-batch runs. */
-static void split_micro_batches(rk_graph *graph) {
+static void choose_micro_batch_size(rk_graph *graph) {
     graph->micro_batch = (graph->max_batch + graph->n_micro_batches - 1) / graph->n_micro_batches;
     graph->block = choose_block_samples(graph);
     if (graph->n_micro_batches > 1)
@@ -185,7 +187,7 @@ static void split_micro_batches(rk_graph *graph) {
     if (here < graph->max_batch) graph->max_batch = here;
     bool is_part = graph->local.n_micro_batches < graph->n_micro_batches;
     if (graph->training && is_part &&
-        rk_graph_runs_by_nodes((double)graph->gradient_reals, (double)graph->max_batch))
+        rk_graph_runs_node_by_node((double)graph->gradient_reals, (double)graph->max_batch))
         graph->keeps = true;
 }
 
@@ -195,13 +197,13 @@ rk_status rk_graph_assign_memory(const rk_graph *graph, int64_t samples, bool tr
     int64_t *last = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(graph->n_nodes, sizeof *last, &last));
-    find_last_readers(graph, last);
+    find_last_reader_of_values(graph, last);
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
-        RK_GOTO(add_node(&p, graph, node, last[i], samples, saved ? saved[i] : node->saved_width, training,
-                         last_use_of(graph, hosts, i), &places[i]));
+        RK_GOTO(add_intervals_of_node(&p, graph, node, last[i], samples, saved ? saved[i] : node->saved_width,
+                                      training, choose_memory_kind(graph, hosts, i), &places[i]));
     }
-    RK_GOTO(place_pieces(&p, total));
+    RK_GOTO(assign_offsets_to_intervals(&p, total));
     for (size_t i = 0; i < p.n; i++) *p.pieces[i].place = p.pieces[i].offset;
 done:
     RK_FREE_ALL(p.pieces, last);
@@ -210,9 +212,9 @@ done:
 
 rk_status rk_graph_plan_memory(rk_graph *graph) {
     rk_place *places;
-    split_micro_batches(graph);
+    choose_micro_batch_size(graph);
     find_used_values(graph);
-    find_first_gradients(graph);
+    find_first_gradient_writers(graph);
     RK_TRY(find_partial_batch_nodes(graph));
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *places, &places));
     rk_status status = rk_graph_assign_memory(graph, graph->keeps ? graph->max_batch : graph->block,
@@ -223,36 +225,36 @@ rk_status rk_graph_plan_memory(rk_graph *graph) {
 }
 
 /* Enough groups for many threads, each long enough that adding up its gradients costs little. */
-static int64_t group_samples(const rk_graph *graph, int64_t n) {
+static int64_t choose_group_size(const rk_graph *graph, int64_t n) {
     int64_t samples = (n + MAX_GROUPS - 1) / MAX_GROUPS;
     samples = samples < MIN_GROUP ? MIN_GROUP : samples > MAX_GROUP ? MAX_GROUP : samples;
     return (samples + graph->block - 1) / graph->block * graph->block;
 }
 
-static size_t groups_of_micro_batch(const rk_graph *graph, int64_t n) {
-    return rk_block_count((size_t)n, (size_t)group_samples(graph, n));
+static size_t count_groups_of_micro_batch(const rk_graph *graph, int64_t n) {
+    return rk_block_count((size_t)n, (size_t)choose_group_size(graph, n));
 }
 
 size_t rk_graph_n_groups(const rk_graph *graph, int64_t n) {
     size_t n_whole = (size_t)(n / graph->micro_batch);
-    return n_whole * groups_of_micro_batch(graph, graph->micro_batch) +
-           groups_of_micro_batch(graph, n % graph->micro_batch);
+    return n_whole * count_groups_of_micro_batch(graph, graph->micro_batch) +
+           count_groups_of_micro_batch(graph, n % graph->micro_batch);
 }
 
 void rk_graph_group_range(const rk_graph *graph, int64_t n, size_t group, int64_t *first, int64_t *last) {
-    size_t a_micro_batch = groups_of_micro_batch(graph, graph->micro_batch),
+    size_t a_micro_batch = count_groups_of_micro_batch(graph, graph->micro_batch),
            n_whole = (size_t)(n / graph->micro_batch), micro_batch = group / a_micro_batch;
     if (micro_batch > n_whole)
         micro_batch =
             n_whole; /* the last micro-batch, which is shorter, may have more groups than a whole one */
     int64_t begin = (int64_t)micro_batch * graph->micro_batch,
             end = begin + graph->micro_batch < n ? begin + graph->micro_batch : n;
-    int64_t samples = group_samples(graph, end - begin);
+    int64_t samples = choose_group_size(graph, end - begin);
     *first = begin + (int64_t)(group - micro_batch * a_micro_batch) * samples;
     *last = *first + samples < end ? *first + samples : end;
 }
 
-int64_t rk_graph_micro_batch(const rk_graph *graph) {
+int64_t rk_graph_micro_batch_size(const rk_graph *graph) {
     return graph->micro_batch;
 }
 
@@ -268,6 +270,6 @@ size_t rk_graph_n_blocks(const rk_graph *graph, int64_t n) {
     return rk_block_count((size_t)n, (size_t)graph->block); /* a group is a whole number of blocks */
 }
 
-size_t rk_graph_block_number(const rk_run *run) {
+size_t rk_graph_block_number_of_run(const rk_run *run) {
     return (size_t)(run->first / run->graph->block);
 }

@@ -13,7 +13,7 @@
 #include "export/export_internal.h"
 #include "embedding/config/row_formats.h"
 
-static void exporting_release(rk_exporting *x) {
+static void release_exporting(rk_exporting *x) {
     for (size_t i = 0; i < x->n; i++) {
         RK_FREE_ALL(x->list[i].name, x->list[i].table);
     }
@@ -31,11 +31,11 @@ static void exporting_release(rk_exporting *x) {
 }
 
 /* "table/<name>/rows" or "table/<name>/keys"; NULL: neither of them. */
-static rk_status table_name_in(const char *name, char **out) {
+static rk_status parse_table_name(const char *name, char **out) {
     RK_AUTOFREE char *table = NULL;
     const char *what;
     *out = NULL;
-    RK_TRY(rk_split_table_tensor(name, &table, &what));
+    RK_TRY(rk_parse_table_tensor_name(name, &table, &what));
     if (!table || (strcmp(what, "rows") != 0 && strcmp(what, "keys") != 0)) return RK_OK;
     *out = table;
     table = NULL;
@@ -50,7 +50,7 @@ static bool is_slot_tensor(const rk_stored_tensors *tensors, const char *name) {
     return rk_stored_tensors_find(tensors, parent) != NULL;
 }
 
-static bool is_table_wanted(const rk_exporting *x, const char *table) {
+static bool is_table_selected(const rk_exporting *x, const char *table) {
     if (!table) return !x->options->tables;
     if (x->options->no_tables) return false;
     for (size_t i = 0; i < x->options->n_tables; i++)
@@ -59,36 +59,37 @@ static bool is_table_wanted(const rk_exporting *x, const char *table) {
 }
 
 /* "dense/<node>/<parameter>" as "dense.<node>.<parameter>". */
-static rk_status exported_name(const rk_exported_tensor *t, char **out) {
+static rk_status make_exported_name(const rk_exported_tensor *t, char **out) {
     static const char *const pieces[] = {"weight", "codes", "scales", "minima"};
     rk_buffer name = {0};
     const char *stored = t->stored->name, *last = strrchr(stored, '/');
     if (t->table)
-        rk_buffer_printf(&name, "embeddings.%s.%s", t->table, rk_exports_keys(t) ? "keys" : pieces[t->piece]);
+        rk_buffer_printf(&name, "embeddings.%s.%s", t->table,
+                         rk_exported_tensor_is_keys(t) ? "keys" : pieces[t->piece]);
     else
         rk_buffer_printf(&name, "dense.%.*s.%s", (int)(last - (stored + 6)), stored + 6, last + 1);
     return rk_buffer_detach(&name, out);
 }
 
-static rk_status add_tensor(rk_exporting *x, const rk_stored_tensor *stored, const char *table,
-                            rk_export_rows rows, rk_row_component piece) {
+static rk_status add_exported_tensor(rk_exporting *x, const rk_stored_tensor *stored, const char *table,
+                                     rk_export_rows rows, rk_row_component piece) {
     rk_exported_tensor *t = &x->list[x->n++];
     *t = (rk_exported_tensor){.stored = stored, .rows = rows, .piece = piece};
     if (table) {
         RK_TRY(rk_strdup(table, &t->table));
-        RK_TRY(rk_export_find_keys(x, table, &t->keyed));
+        RK_TRY(rk_export_load_keys(x, table, &t->keyed));
     }
-    t->is_elsewhere = x->options->rows_to && table && !rk_exports_keys(t);
-    return exported_name(t, &t->name);
+    t->is_elsewhere = x->options->rows_to && table && !rk_exported_tensor_is_keys(t);
+    return make_exported_name(t, &t->name);
 }
 
-static rk_status choose_tensor(rk_exporting *x, const rk_stored_tensor *stored) {
+static rk_status select_tensor(rk_exporting *x, const rk_stored_tensor *stored) {
     char *table;
-    RK_TRY(table_name_in(stored->name, &table));
+    RK_TRY(parse_table_name(stored->name, &table));
     bool is_dense = strncmp(stored->name, "dense/", 6) == 0 &&
                     strrchr(stored->name, '/') > stored->name + 6 &&
                     !is_slot_tensor(&x->tensors, stored->name);
-    if ((!table && !is_dense) || !is_table_wanted(x, table)) {
+    if ((!table && !is_dense) || !is_table_selected(x, table)) {
         rk_free(table);
         return RK_OK;
     }
@@ -100,7 +101,7 @@ static rk_status choose_tensor(rk_exporting *x, const rk_stored_tensor *stored) 
     rk_status status = RK_OK;
     for (int piece = in_pieces ? RK_ROW_CODES : RK_ROW_WHOLE;
          status == RK_OK && piece <= (in_pieces ? RK_ROW_MINIMA : RK_ROW_WHOLE); piece++)
-        status = add_tensor(x, stored, table, rows, (rk_row_component)piece);
+        status = add_exported_tensor(x, stored, table, rows, (rk_row_component)piece);
     rk_free(table);
     return status;
 }
@@ -109,7 +110,7 @@ static rk_status unknown_table_error(const rk_exporting *x, const char *wanted) 
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     for (size_t i = 0; i < x->tensors.n; i++) {
         RK_AUTOFREE char *table = NULL;
-        RK_TRY(table_name_in(x->tensors.list[i].name, &table));
+        RK_TRY(parse_table_name(x->tensors.list[i].name, &table));
         if (table && x->tensors.list[i].type != RK_I64) RK_TRY(rk_text_list_add(&names, table));
     }
     rk_status status = rk_error(RK_NOT_FOUND, "the model has no table '%s'", wanted);
@@ -124,9 +125,9 @@ static int compare_names(const void *a, const void *b) {
 
 /* In an order that does not depend on who wrote which part: "dense.", then "embeddings.", and what is in no
  * file. */
-static rk_status choose_tensors(rk_exporting *x) {
+static rk_status select_tensors(rk_exporting *x) {
     RK_TRY(rk_alloc(x->tensors.n * RK_ROW_MINIMA, sizeof *x->list, &x->list));
-    for (size_t i = 0; i < x->tensors.n; i++) RK_TRY(choose_tensor(x, &x->tensors.list[i]));
+    for (size_t i = 0; i < x->tensors.n; i++) RK_TRY(select_tensor(x, &x->tensors.list[i]));
     if (x->n) qsort(x->list, x->n, sizeof *x->list, compare_names);
     while (x->n_in_files < x->n && !x->list[x->n_in_files].is_elsewhere) x->n_in_files++;
     for (size_t i = 0; i < x->options->n_tables; i++) {
@@ -141,7 +142,7 @@ static rk_status choose_tensors(rk_exporting *x) {
 }
 
 /* The run file, and what was fitted to the training data: with these the tensors are a model. */
-static rk_status copy_file(const rk_exporting *x, const char *name) {
+static rk_status copy_run_file(const rk_exporting *x, const char *name) {
     RK_AUTOFREE char *from = NULL, *to = NULL;
     RK_TRY(rk_path_join(x->checkpoint, name, &from));
     RK_TRY(rk_path_join(x->directory, name, &to));
@@ -152,26 +153,27 @@ static rk_status copy_file(const rk_exporting *x, const char *name) {
     return rk_file_copy(from, to);
 }
 
-static rk_status copy_files(const rk_exporting *x) {
+static rk_status copy_run_files(const rk_exporting *x) {
     for (size_t i = 0; i < x->manifest.n_files; i++) {
         const char *name = x->manifest.files[i].name;
         /* not where the run's machine had its data */
-        if (!strstr(name, ".safetensors") && strcmp(name, "directory.txt") != 0) RK_TRY(copy_file(x, name));
+        if (!strstr(name, ".safetensors") && strcmp(name, "directory.txt") != 0)
+            RK_TRY(copy_run_file(x, name));
     }
     return RK_OK;
 }
 
-static rk_status write_export(rk_exporting *x) {
+static rk_status write_export_directory(rk_exporting *x) {
     RK_TRY(rk_make_directories(x->directory));
-    if (x->options->rows_to) RK_TRY(rk_export_write_rows(x));
-    RK_TRY(rk_export_write_tensors(x));
+    if (x->options->rows_to) RK_TRY(rk_export_write_redis_rows(x));
+    RK_TRY(rk_export_write_safetensors(x));
     if (x->format == RK_EXPORT_ONNX) RK_TRY(rk_export_write_onnx(x));
-    RK_TRY(copy_files(x));
-    RK_TRY(rk_export_write_card(x));
+    RK_TRY(copy_run_files(x));
+    RK_TRY(rk_export_write_model_card(x));
     return rk_sync_directory(x->directory);
 }
 
-static rk_status check_options(const rk_export_options *o, const char *directory) {
+static rk_status check_export_options(const rk_export_options *o, const char *directory) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_FAIL_IF((unsigned)o->rows > RK_EXPORT_ROWS_INT4, RK_INVALID_ARGUMENT, "invalid format of rows: %d",
                (int)o->rows);
@@ -200,7 +202,7 @@ static rk_status check_onnx_options(const rk_export_options *o) {
 
 /* Beside the directory, so that a rename makes it appear, a directory that one export at a time writes in;
  * what a crash has left in it is removed. */
-static rk_status open_temporary(rk_exporting *x, const char *directory) {
+static rk_status open_temporary_directory(rk_exporting *x, const char *directory) {
     rk_buffer name = {0};
     size_t n = strlen(directory);
     while (n > 1 && directory[n - 1] == '/') n--;
@@ -211,7 +213,7 @@ static rk_status open_temporary(rk_exporting *x, const char *directory) {
     return rk_remove_tree(x->directory);
 }
 
-static rk_status check_tensors_options(const rk_export_options *o) {
+static rk_status check_safetensors_options(const rk_export_options *o) {
     RK_FAIL_IF(o->bags || o->id_bits || o->values, RK_INVALID_ARGUMENT,
                "'bags', 'id_bits' and 'values' are of a model's inputs\nhint: export ONNX");
     return RK_OK;
@@ -223,16 +225,16 @@ static rk_status publish_directory(const rk_exporting *x, const char *directory)
     return RK_OK;
 }
 
-static rk_status open_checkpoint(rk_exporting *x, const char *path) {
+static rk_status load_checkpoint(rk_exporting *x, const char *path) {
     RK_TRY(rk_checkpoint_find_best(path, &x->checkpoint));
     RK_TRY(rk_manifest_read(x->checkpoint, &x->manifest));
-    RK_TRY((x->format == RK_EXPORT_ONNX ? rk_checkpoint_config : rk_checkpoint_run_file)(x->checkpoint, NULL,
-                                                                                         0, &x->config));
+    RK_TRY((x->format == RK_EXPORT_ONNX ? rk_checkpoint_config : rk_checkpoint_load_run_file)(
+        x->checkpoint, NULL, 0, &x->config));
     return rk_stored_tensors_open(x->checkpoint, &x->tensors);
 }
 
 /* A failure's message outlives the clean-up. */
-static void remove_directory(const rk_exporting *x, rk_status status) {
+static void remove_temporary_directory(const rk_exporting *x, rk_status status) {
     char reason[4096];
     rk_error_copy(reason, sizeof reason);
     (void)rk_remove_tree(x->directory);
@@ -247,16 +249,16 @@ static rk_status export_checkpoint(rk_export_format format, const char *path,
     RK_GOTO(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_export_options, license),
                                "rk_export_options"));
     RK_GOTO(rk_path_check(directory));
-    RK_GOTO(check_options(&o, directory));
-    RK_GOTO((format == RK_EXPORT_ONNX ? check_onnx_options : check_tensors_options)(&o));
-    RK_GOTO(open_checkpoint(&x, path));
-    RK_GOTO(choose_tensors(&x));
-    RK_GOTO(open_temporary(&x, directory));
-    RK_GOTO(write_export(&x));
+    RK_GOTO(check_export_options(&o, directory));
+    RK_GOTO((format == RK_EXPORT_ONNX ? check_onnx_options : check_safetensors_options)(&o));
+    RK_GOTO(load_checkpoint(&x, path));
+    RK_GOTO(select_tensors(&x));
+    RK_GOTO(open_temporary_directory(&x, directory));
+    RK_GOTO(write_export_directory(&x));
     RK_GOTO(publish_directory(&x, directory));
 done:
-    if (status != RK_OK && x.lock) remove_directory(&x, status);
-    exporting_release(&x);
+    if (status != RK_OK && x.lock) remove_temporary_directory(&x, status);
+    release_exporting(&x);
     return status;
 }
 

@@ -19,7 +19,7 @@ typedef struct rk_exported_keys {
     const rk_stored_tensor *missing; /* the rows that keys without one share; NULL: one of zeros */
 } rk_exported_keys;
 
-static inline int64_t rk_exported_shared_rows(const rk_exported_keys *keys) {
+static inline int64_t rk_exported_n_shared_rows(const rk_exported_keys *keys) {
     return keys->missing ? keys->missing->n_rows : 1;
 }
 
@@ -60,25 +60,25 @@ typedef struct rk_exporting {
 } rk_exporting;
 
 /* The chosen tensors' files, and their index (export_safetensors.c). */
-rk_status rk_export_write_tensors(rk_exporting *x);
+rk_status rk_export_write_safetensors(rk_exporting *x);
 /* Rows first .. first+n-1 of a tensor, as they are written; the bytes are in *out until the next call. */
 rk_status rk_export_encode_rows(rk_exporting *exporting, const rk_exported_tensor *tensor, int64_t first,
                                 int64_t n, const void **out);
 /* Tables' rows to where the options say, and what says where they are into the directory (export_redis.c). */
-rk_status rk_export_write_rows(rk_exporting *exporting);
-rk_dtype rk_exported_type(const rk_exported_tensor *tensor);
-int64_t rk_exported_rows(const rk_exported_tensor *tensor); /* their number */
-int64_t rk_exported_columns(const rk_exported_tensor *tensor);
-uint64_t rk_exported_bytes(const rk_exported_tensor *tensor);
+rk_status rk_export_write_redis_rows(rk_exporting *exporting);
+rk_dtype rk_exported_tensor_dtype(const rk_exported_tensor *tensor);
+int64_t rk_exported_tensor_rows(const rk_exported_tensor *tensor); /* their number */
+int64_t rk_exported_tensor_columns(const rk_exported_tensor *tensor);
+uint64_t rk_exported_tensor_bytes(const rk_exported_tensor *tensor);
 /* Dynamic tables (export_keys.c): a table's keys, sorted when they are first asked for, *out NULL of a static
  * one; and a piece of its keys or of its rows, as they are stored. */
-rk_status rk_export_find_keys(rk_exporting *x, const char *table, const rk_exported_keys **out);
-rk_status rk_export_read_keyed(rk_exporting *x, const rk_exported_tensor *tensor, int64_t first, int64_t n,
-                               char *out);
+rk_status rk_export_load_keys(rk_exporting *x, const char *table, const rk_exported_keys **out);
+rk_status rk_export_read_rows_in_key_order(rk_exporting *x, const rk_exported_tensor *tensor, int64_t first,
+                                           int64_t n, char *out);
 /* Those that were asked for; NULL: the table's were not, or it has none. */
-const rk_exported_keys *rk_export_known_keys(const rk_exporting *x, const char *table);
+const rk_exported_keys *rk_export_get_keys(const rk_exporting *x, const char *table);
 void rk_export_free_keys(rk_exporting *x);
-static inline bool rk_exports_keys(const rk_exported_tensor *tensor) {
+static inline bool rk_exported_tensor_is_keys(const rk_exported_tensor *tensor) {
     return tensor->keyed && tensor->stored->type == RK_I64;
 }
 enum { RK_EXPORT_FILE_NAME_BYTES = 64 };
@@ -86,6 +86,6 @@ void rk_export_file_name(const rk_exporting *x, int32_t file, char name[RK_EXPOR
 /* Then the models that point into those files (export_onnx.c). */
 rk_status rk_export_write_onnx(const rk_exporting *x);
 /* README.md, as Hugging Face's hub shows it (model_card.c). */
-rk_status rk_export_write_card(const rk_exporting *x);
+rk_status rk_export_write_model_card(const rk_exporting *x);
 
 #endif

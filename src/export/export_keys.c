@@ -11,12 +11,12 @@ typedef struct placed_key {
     int64_t key, row;
 } placed_key;
 
-static int by_key(const void *a, const void *b) {
+static int compare_keys(const void *a, const void *b) {
     int64_t x = ((const placed_key *)a)->key, y = ((const placed_key *)b)->key;
     return (x > y) - (x < y);
 }
 
-static rk_status read_keys(rk_exporting *x, const rk_stored_tensor *stored, placed_key *out) {
+static rk_status read_placed_keys(rk_exporting *x, const rk_stored_tensor *stored, placed_key *out) {
     enum { KEYS_AT_ONCE = 32768 };
     RK_AUTOFREE int64_t *keys = NULL;
     RK_TRY(rk_alloc(KEYS_AT_ONCE, sizeof *keys, &keys));
@@ -28,12 +28,12 @@ static rk_status read_keys(rk_exporting *x, const rk_stored_tensor *stored, plac
     return RK_OK;
 }
 
-static rk_status sort_keys(rk_exporting *x, const rk_stored_tensor *stored, rk_exported_keys *out) {
+static rk_status sort_keys_of_table(rk_exporting *x, const rk_stored_tensor *stored, rk_exported_keys *out) {
     RK_AUTOFREE placed_key *placed = NULL;
     size_t n = (size_t)stored->n_rows;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, placed), RK_ARRAY(n, out->keys), RK_ARRAY(n, out->order)));
-    RK_TRY(read_keys(x, stored, placed));
-    if (n) qsort(placed, n, sizeof *placed, by_key);
+    RK_TRY(read_placed_keys(x, stored, placed));
+    if (n) qsort(placed, n, sizeof *placed, compare_keys);
     for (size_t i = 0; i < n; i++) {
         RK_FAIL_IF(i && placed[i].key == placed[i - 1].key, RK_BAD_DATA,
                    "tensor '%s': the key %lld is there twice", stored->name, (long long)placed[i].key);
@@ -43,18 +43,18 @@ static rk_status sort_keys(rk_exporting *x, const rk_stored_tensor *stored, rk_e
     return RK_OK;
 }
 
-const rk_exported_keys *rk_export_known_keys(const rk_exporting *x, const char *table) {
+const rk_exported_keys *rk_export_get_keys(const rk_exporting *x, const char *table) {
     for (size_t i = 0; i < x->n_keyed; i++)
         if (strcmp(x->keyed[i]->table, table) == 0) return x->keyed[i];
     return NULL;
 }
 
-rk_status rk_export_find_keys(rk_exporting *x, const char *table, const rk_exported_keys **out) {
-    const rk_stored_tensor *stored = rk_stored_tensors_find_of(&x->tensors, table, "keys");
-    *out = rk_export_known_keys(x, table);
+rk_status rk_export_load_keys(rk_exporting *x, const char *table, const rk_exported_keys **out) {
+    const rk_stored_tensor *stored = rk_stored_tensors_find_of_table(&x->tensors, table, "keys");
+    *out = rk_export_get_keys(x, table);
     if (!stored || *out) return RK_OK;
-    const rk_stored_tensor *rows = rk_stored_tensors_find_of(&x->tensors, table, "rows"),
-                           *missing = rk_stored_tensors_find_of(&x->tensors, table, "oov_rows");
+    const rk_stored_tensor *rows = rk_stored_tensors_find_of_table(&x->tensors, table, "rows"),
+                           *missing = rk_stored_tensors_find_of_table(&x->tensors, table, "oov_rows");
     RK_FAIL_IF(!rows || rows->n_rows != stored->n_rows ||
                    (missing && (missing->n_rows < 1 || missing->n_columns != rows->n_columns ||
                                 missing->type != rows->type)),
@@ -66,7 +66,7 @@ rk_status rk_export_find_keys(rk_exporting *x, const char *table, const rk_expor
     keys->n = stored->n_rows;
     keys->missing = missing;
     RK_TRY(rk_strdup(table, &keys->table));
-    RK_TRY(sort_keys(x, stored, keys));
+    RK_TRY(sort_keys_of_table(x, stored, keys));
     *out = keys;
     return RK_OK;
 }
@@ -77,12 +77,12 @@ void rk_export_free_keys(rk_exporting *x) {
     rk_free(x->keyed);
 }
 
-rk_status rk_export_read_keyed(rk_exporting *x, const rk_exported_tensor *t, int64_t first, int64_t n,
-                               char *out) {
+rk_status rk_export_read_rows_in_key_order(rk_exporting *x, const rk_exported_tensor *t, int64_t first,
+                                           int64_t n, char *out) {
     const rk_exported_keys *keys = t->keyed;
     size_t row_bytes = (size_t)t->stored->n_columns * rk_dtype_bytes(t->stored->type);
     int64_t last = first + n, last_key = rk_min_i64(last, keys->n);
-    if (rk_exports_keys(t)) {
+    if (rk_exported_tensor_is_keys(t)) {
         memcpy(out, keys->keys + first, (size_t)n * sizeof *keys->keys);
         return RK_OK;
     }

@@ -32,7 +32,7 @@ static void release_row_writer(row_writer *w) {
 
 /* The step, and a hash of the checkpoint's manifest, which has all files' checksums, and of the rows' format:
  * the same rows are the same version, and to write them again changes nothing. */
-static rk_status make_version(row_writer *w) {
+static rk_status make_row_version(row_writer *w) {
     RK_AUTOFREE char *path = NULL, *text = NULL;
     size_t n_bytes;
     RK_TRY(rk_path_join(w->x->checkpoint, "manifest.json", &path));
@@ -43,23 +43,23 @@ static rk_status make_version(row_writer *w) {
     return RK_OK;
 }
 
-static rk_export_rows format_of_tensor(const rk_exported_tensor *t) {
+static rk_export_rows row_format_of_tensor(const rk_exported_tensor *t) {
     if (t->rows != RK_EXPORT_ROWS_TRAINED) return t->rows;
     return t->stored->type == RK_F16    ? RK_EXPORT_ROWS_F16
            : t->stored->type == RK_BF16 ? RK_EXPORT_ROWS_BF16
                                         : RK_EXPORT_ROWS_F32;
 }
 
-static rk_status add_tables(row_writer *w) {
+static rk_status add_tables_to_manifest(row_writer *w) {
     const rk_exporting *x = w->x;
     for (size_t i = x->n_in_files; i < x->n; i++)
         RK_TRY(rk_row_manifest_add(&w->manifest, w->url.prefix, x->list[i].table,
-                                   rk_exported_rows(&x->list[i]), (int32_t)x->list[i].stored->n_columns,
-                                   format_of_tensor(&x->list[i])));
+                                   rk_exported_tensor_rows(&x->list[i]),
+                                   (int32_t)x->list[i].stored->n_columns, row_format_of_tensor(&x->list[i])));
     return RK_OK;
 }
 
-static rk_status write_table(row_writer *w, const rk_exported_tensor *t, const rk_stored_rows *rows) {
+static rk_status write_rows_of_table(row_writer *w, const rk_exported_tensor *t, const rk_stored_rows *rows) {
     int64_t step = rows->block_rows * BLOCKS;
     for (int64_t first = 0; first < rows->n_rows; first += step) {
         rk_redis_command blocks[BLOCKS];
@@ -91,23 +91,23 @@ static rk_status write_manifest(row_writer *w) {
     return rk_redis_run_commands(w->redis, &set, 1, &limits);
 }
 
-static rk_status write_rows(row_writer *w) {
+static rk_status write_rows_and_manifest(row_writer *w) {
     rk_exporting *x = w->x;
     RK_TRY(rk_redis_url_parse(x->options->rows_to, &w->url));
-    RK_TRY(make_version(w));
+    RK_TRY(make_row_version(w));
     RK_TRY(rk_redis_address_cache_create(&w->addresses));
     RK_TRY(rk_redis_create(&w->url, w->addresses, &w->redis));
     RK_TRY(rk_row_manifest_init(w->url.prefix, w->version, &w->manifest));
-    RK_TRY(add_tables(w));
+    RK_TRY(add_tables_to_manifest(w));
     for (size_t i = x->n_in_files; i < x->n; i++)
-        RK_TRY(write_table(w, &x->list[i], &w->manifest.tables[i - x->n_in_files]));
+        RK_TRY(write_rows_of_table(w, &x->list[i], &w->manifest.tables[i - x->n_in_files]));
     RK_TRY(write_manifest(w));
     return rk_external_rows_write(x->directory, x->options->rows_to, w->version);
 }
 
-rk_status rk_export_write_rows(rk_exporting *x) {
+rk_status rk_export_write_redis_rows(rk_exporting *x) {
     row_writer w = {.x = x};
-    rk_status status = write_rows(&w);
+    rk_status status = write_rows_and_manifest(&w);
     release_row_writer(&w);
     return status;
 }

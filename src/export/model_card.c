@@ -16,14 +16,14 @@ static const char *model_kind_of(const rk_exporting *x) {
     return preset ? preset->name : "graph";
 }
 
-static void write_header(const rk_exporting *x, rk_buffer *out) {
+static void write_card_header(const rk_exporting *x, rk_buffer *out) {
     rk_buffer_append_text(out, "---\nlibrary_name: reckon\ntags:\n- recommendation\n");
     rk_buffer_printf(out, "- %s\n", model_kind_of(x));
     if (x->options->license) rk_buffer_printf(out, "license: %s\n", x->options->license);
     rk_buffer_append_text(out, "---\n\n");
 }
 
-static void write_run(const rk_exporting *x, rk_buffer *out) {
+static void write_training_summary(const rk_exporting *x, rk_buffer *out) {
     const rk_early_stopping *stopping = &x->manifest.progress.stopping;
     rk_buffer_printf(out, "# %s\n\nTrained by Reckon %s, exported after step %lld. ", model_kind_of(x),
                      rk_version(), (long long)x->manifest.progress.step);
@@ -38,7 +38,7 @@ static void write_run(const rk_exporting *x, rk_buffer *out) {
         x->manifest.metric, stopping->best, (long long)stopping->best_step);
 }
 
-static void write_paths(const char *split, const rk_split_section *of, rk_buffer *out) {
+static void write_data_paths(const char *split, const rk_split_section *of, rk_buffer *out) {
     for (int64_t i = 0; i < of->n_path; i++) {
         const char *name = strrchr(of->path[i], '/');
         rk_buffer_printf(out, "| %s | %s |\n", split, name ? name + 1 : of->path[i]);
@@ -46,32 +46,32 @@ static void write_paths(const char *split, const rk_split_section *of, rk_buffer
     if (of->fraction > 0) rk_buffer_printf(out, "| %s | %g of the training data |\n", split, of->fraction);
 }
 
-static void write_data(const rk_exporting *x, rk_buffer *out) {
+static void write_data_section(const rk_exporting *x, rk_buffer *out) {
     const rk_data_section *data = &x->config->data;
     rk_buffer_append_text(out, "## Data\n\n| split | files |\n|---|---|\n");
-    write_paths("train", &data->train, out);
-    write_paths("valid", &data->valid, out);
-    write_paths("test", &data->test, out);
+    write_data_paths("train", &data->train, out);
+    write_data_paths("valid", &data->valid, out);
+    write_data_paths("test", &data->test, out);
     rk_buffer_append_text(out, "\n");
 }
 
-static void write_tensors(const rk_exporting *x, rk_buffer *out) {
+static void write_tensor_section(const rk_exporting *x, rk_buffer *out) {
     uint64_t dense = 0;
     bool tables = false;
     for (size_t i = 0; i < x->n; i++) {
         const rk_exported_tensor *t = &x->list[i];
         if (!t->table) dense += (uint64_t)(t->stored->n_rows * t->stored->n_columns);
-        if (!t->table || t->piece > RK_ROW_CODES || rk_exports_keys(t)) continue;
+        if (!t->table || t->piece > RK_ROW_CODES || rk_exported_tensor_is_keys(t)) continue;
         const char *format = rk_row_format_name(t->rows);
         if (!tables)
             rk_buffer_append_text(
                 out, "## Tables\n\n| table | tensor | rows | dim | format |\n|---|---|---|---|---|\n");
         tables = true;
         rk_buffer_printf(out, "| %s | `%s` | %lld | %lld | %s |\n", t->table, t->name,
-                         (long long)rk_exported_rows(t), (long long)t->stored->n_columns,
+                         (long long)rk_exported_tensor_rows(t), (long long)t->stored->n_columns,
                          t->piece != RK_ROW_WHOLE ? "codes, beside them scales and minima"
                          : format                 ? format
-                                                  : rk_dtype_name(rk_exported_type(t)));
+                                                  : rk_dtype_name(rk_exported_tensor_dtype(t)));
     }
     if (tables) rk_buffer_append_text(out, "\n");
     if (x->n_keyed)
@@ -84,13 +84,13 @@ static void write_tensors(const rk_exporting *x, rk_buffer *out) {
                      dense, x->total_bytes);
 }
 
-rk_status rk_export_write_card(const rk_exporting *x) {
+rk_status rk_export_write_model_card(const rk_exporting *x) {
     RK_AUTO(rk_buffer_release) rk_buffer text = {0};
     RK_AUTOFREE char *path = NULL;
-    write_header(x, &text);
-    write_run(x, &text);
-    write_data(x, &text);
-    write_tensors(x, &text);
+    write_card_header(x, &text);
+    write_training_summary(x, &text);
+    write_data_section(x, &text);
+    write_tensor_section(x, &text);
     RK_TRY(text.status);
     RK_TRY(rk_path_join(x->directory, "README.md", &path));
     return rk_file_write(path, text.data, text.n_bytes);

@@ -42,26 +42,27 @@ typedef struct rk_onnx_model {
 /* A table's rows, or of rows of codes a piece, and a parameter of the graph or a running statistic
  * ("<node>/<parameter>"), in the files of the export (export_onnx.c). RK_BAD_DATA, which sticks to the
  * writer: the checkpoint has none of that shape. */
-rk_onnx_value rk_onnx_table(rk_onnx_model *m, int32_t table, rk_row_component piece);
+rk_onnx_value rk_onnx_table_initializer(rk_onnx_model *m, int32_t table, rk_row_component piece);
 /* The keys of a dynamic table, NULL of a static one; and as they stand in the files, [n]. */
 const rk_exported_keys *rk_onnx_table_keys(const rk_onnx_model *m, int32_t table);
-rk_onnx_value rk_onnx_keys(rk_onnx_model *m, const rk_exported_keys *keys);
+rk_onnx_value rk_onnx_keys_initializer(rk_onnx_model *m, const rk_exported_keys *keys);
 /* What a table's rows are written as. */
-rk_export_rows rk_onnx_table_rows(const rk_onnx_model *m, int32_t table);
-rk_onnx_value rk_onnx_parameter(rk_onnx_model *m, const char *name, int64_t n_rows, int64_t n_columns);
+rk_export_rows rk_onnx_table_row_format(const rk_onnx_model *m, int32_t table);
+rk_onnx_value rk_onnx_parameter_initializer(rk_onnx_model *m, const char *name, int64_t n_rows,
+                                            int64_t n_columns);
 
 /* The batch's size, [1], from whatever input there is. */
 rk_onnx_value rk_onnx_dynamic_batch_size(rk_onnx_model *m);
 
 /* Memory for the writer's caller, as rk_alloc; false: a failure, which is the writer's from here on. */
-bool rk_onnx_alloc(rk_onnx_model *m, size_t n, size_t bytes, void *out);
+bool rk_onnx_allocate(rk_onnx_model *m, size_t n, size_t bytes, void *out);
 
 /* Rows of a table, f32 [..., dim], for ids of n_dims dimensions, or keys (onnx_rows.c). */
 rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_value ids, int32_t n_dims);
 rk_onnx_value rk_onnx_gather(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value at); /* along axis 0 */
 
 /* A feature of the data by its number, whose inputs are there afterwards (onnx_lookups.c). */
-const rk_onnx_feature *rk_onnx_feature_of(rk_onnx_model *m, int32_t source);
+const rk_onnx_feature *rk_onnx_feature_inputs(rk_onnx_model *m, int32_t source);
 bool rk_onnx_is_weighted(const rk_onnx_model *m, int32_t source);
 static inline bool rk_onnx_is_padded(const rk_onnx_model *m) {
     return m->x->options->bags == RK_EXPORT_BAGS_PADDED;
@@ -71,35 +72,35 @@ rk_onnx_value rk_onnx_feature_input(rk_onnx_model *m, int32_t source, const char
                                     const char *size);
 /* Transforms in the graph (onnx_transforms.c), where the export's options ask for them: a feature's ids, from
  * an input of its values; -1: ONNX has no such transform, and ids are the input. And all dense numbers. */
-rk_onnx_value rk_onnx_ids_of_values(rk_onnx_model *m, int32_t source, const char *size);
-rk_onnx_value rk_onnx_dense_of_values(rk_onnx_model *m);
+rk_onnx_value rk_onnx_transform_ids(rk_onnx_model *m, int32_t source, const char *size);
+rk_onnx_value rk_onnx_transform_dense(rk_onnx_model *m);
 
 /* Lookup f, made when it is first asked for: [batch, width] (onnx_lookups.c). */
-rk_onnx_value rk_onnx_lookup(rk_onnx_model *m, int32_t f);
+rk_onnx_value rk_onnx_look_up_feature(rk_onnx_model *m, int32_t f);
 /* Lookup f of padded ids: sums of bags, sequences, and their lengths [batch] (onnx_padded.c). */
-rk_onnx_value rk_onnx_padded_sums(rk_onnx_model *m, int32_t f);
+rk_onnx_value rk_onnx_padded_combine_bags(rk_onnx_model *m, int32_t f);
 rk_onnx_value rk_onnx_padded_sequence(rk_onnx_model *m, int32_t f);
 rk_onnx_value rk_onnx_padded_lengths(rk_onnx_model *m, int32_t f);
 
 /* Inputs of the graph (onnx_lookups.c): "vectors" and "linear" as a whole, or the columns first ..
  * first+count-1 of "vectors" if these are whole lookups, else -1; "lengths"; "dense". */
 rk_onnx_value rk_onnx_graph_input(rk_onnx_model *m, rk_value input);
-rk_onnx_value rk_onnx_columns(rk_onnx_model *m, rk_value input, int32_t first, int32_t count);
+rk_onnx_value rk_onnx_input_columns(rk_onnx_model *m, rk_value input, int32_t first, int32_t count);
 
 /* What node k of the graph reads, as it is, as [batch, all], and as [batch, rows, cols] (onnx_ops.c). */
 rk_onnx_value rk_onnx_node_input(rk_onnx_model *m, const rk_node *node, int32_t k);
 rk_onnx_value rk_onnx_node_input_flat(rk_onnx_model *m, const rk_node *node, int32_t k);
 rk_onnx_value rk_onnx_node_input_rows(rk_onnx_model *m, const rk_node *node, int32_t k);
 /* [batch, ...] as a value of this shape. */
-rk_onnx_value rk_onnx_shaped(rk_onnx_model *m, rk_onnx_value value, rk_shape shape);
+rk_onnx_value rk_onnx_reshape_to_shape(rk_onnx_model *m, rk_onnx_value value, rk_shape shape);
 /* [batch, ...] as [batch, dims...]. */
 rk_onnx_value rk_onnx_reshape(rk_onnx_model *m, rk_onnx_value value, const int64_t *dims, size_t n);
 
 /* Nodes of one, two and three inputs, without attributes. */
-rk_onnx_value rk_onnx_unary(rk_onnx_model *m, const char *op, rk_onnx_value a);
-rk_onnx_value rk_onnx_binary(rk_onnx_model *m, const char *op, rk_onnx_value a, rk_onnx_value b);
-rk_onnx_value rk_onnx_ternary(rk_onnx_model *m, const char *op, rk_onnx_value a, rk_onnx_value b,
-                              rk_onnx_value c);
+rk_onnx_value rk_onnx_unary_node(rk_onnx_model *m, const char *op, rk_onnx_value a);
+rk_onnx_value rk_onnx_binary_node(rk_onnx_model *m, const char *op, rk_onnx_value a, rk_onnx_value b);
+rk_onnx_value rk_onnx_ternary_node(rk_onnx_model *m, const char *op, rk_onnx_value a, rk_onnx_value b,
+                                   rk_onnx_value c);
 rk_onnx_value rk_onnx_node_with_axis(rk_onnx_model *m, const char *op, const rk_onnx_value *inputs, size_t n,
                                      int64_t axis); /* with the attribute `axis` */
 rk_onnx_value rk_onnx_cast(rk_onnx_model *m, rk_onnx_value value, rk_onnx_type to);

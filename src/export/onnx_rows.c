@@ -5,30 +5,31 @@ rk_onnx_value rk_onnx_gather(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value
     return rk_onnx_node_with_axis(m, "Gather", (rk_onnx_value[]){from, at}, 2, 0);
 }
 
-static rk_onnx_value gather_component(rk_onnx_model *m, int32_t table, rk_row_component piece,
-                                      rk_onnx_value ids) {
-    return rk_onnx_cast(m, rk_onnx_gather(m, rk_onnx_table(m, table, piece), ids), RK_ONNX_F32);
+static rk_onnx_value gather_row_component(rk_onnx_model *m, int32_t table, rk_row_component piece,
+                                          rk_onnx_value ids) {
+    return rk_onnx_cast(m, rk_onnx_gather(m, rk_onnx_table_initializer(m, table, piece), ids), RK_ONNX_F32);
 }
 
 /* Two codes a byte, the first one low, as two numbers: [..., bytes] becomes [..., dim]. In f32, where halves
  * and differences of whole numbers up to 255 are exact, since operator set 17 has no operations on bits. */
 static rk_onnx_value unpack_nibbles(rk_onnx_model *m, rk_onnx_value bytes, int64_t n_bytes, int64_t dim,
                                     int32_t n_dims) {
-    rk_onnx_value high = rk_onnx_unary(m, "Floor",
-                                       rk_onnx_binary(m, "Mul", bytes, rk_onnx_constant_float(m, 1.0f / 16))),
-                  low = rk_onnx_binary(m, "Sub", bytes,
-                                       rk_onnx_binary(m, "Mul", high, rk_onnx_constant_float(m, 16))),
+    rk_onnx_value high = rk_onnx_unary_node(
+                      m, "Floor", rk_onnx_binary_node(m, "Mul", bytes, rk_onnx_constant_float(m, 1.0f / 16))),
+                  low = rk_onnx_binary_node(
+                      m, "Sub", bytes, rk_onnx_binary_node(m, "Mul", high, rk_onnx_constant_float(m, 16))),
                   pairs[] = {rk_onnx_unsqueeze(m, low, n_dims + 1), rk_onnx_unsqueeze(m, high, n_dims + 1)};
     int64_t shape[3] = {0};
     shape[n_dims] = 2 * n_bytes; /* a 0 is the dimension as it is */
     rk_onnx_value codes = rk_onnx_node_with_axis(m, "Concat", pairs, 2, n_dims + 1);
-    codes = rk_onnx_binary(m, "Reshape", codes, rk_onnx_constant_ints(&m->writer, shape, (size_t)n_dims + 1));
+    codes = rk_onnx_binary_node(m, "Reshape", codes,
+                                rk_onnx_constant_ints(&m->writer, shape, (size_t)n_dims + 1));
     return dim % 2 ? rk_onnx_slice(m, codes, n_dims, 0, dim) : codes;
 }
 
 /* A key's hash takes operations on bits. */
-static void refuse_cold_rows(rk_onnx_model *m, const rk_exported_keys *keys) {
-    if (m->writer.status != RK_OK || rk_exported_shared_rows(keys) == 1) return;
+static void fail_on_cold_rows(rk_onnx_model *m, const rk_exported_keys *keys) {
+    if (m->writer.status != RK_OK || rk_exported_n_shared_rows(keys) == 1) return;
     m->writer.status = rk_error_hint(
         rk_error(RK_UNSUPPORTED,
                  "table '%s' has 'missing: {hash: ...}', which ONNX models do not look up yet", keys->table),
@@ -36,29 +37,29 @@ static void refuse_cold_rows(rk_onnx_model *m, const rk_exported_keys *keys) {
 }
 
 /* The numbers of keys, by bisection of those that there are; of others that of the row behind theirs. */
-static rk_onnx_value rows_of_keys(rk_onnx_model *m, const rk_exported_keys *keys, rk_onnx_value wanted) {
-    rk_onnx_value all = rk_onnx_keys(m, keys), at = rk_onnx_constant_int(&m->writer, 0),
+static rk_onnx_value find_rows_of_keys(rk_onnx_model *m, const rk_exported_keys *keys, rk_onnx_value wanted) {
+    rk_onnx_value all = rk_onnx_keys_initializer(m, keys), at = rk_onnx_constant_int(&m->writer, 0),
                   none = rk_onnx_constant_int(&m->writer, keys->n);
-    if (keys->n == 0) return rk_onnx_binary(m, "Mul", wanted, at);
+    if (keys->n == 0) return rk_onnx_binary_node(m, "Mul", wanted, at);
     for (int64_t n = keys->n; n > 1; n -= n / 2) {
-        rk_onnx_value middle = rk_onnx_binary(m, "Add", at, rk_onnx_constant_int(&m->writer, n / 2)),
-                      reached = rk_onnx_binary(m, "LessOrEqual", rk_onnx_gather(m, all, middle), wanted);
-        at = rk_onnx_ternary(m, "Where", reached, middle, at);
+        rk_onnx_value middle = rk_onnx_binary_node(m, "Add", at, rk_onnx_constant_int(&m->writer, n / 2)),
+                      reached = rk_onnx_binary_node(m, "LessOrEqual", rk_onnx_gather(m, all, middle), wanted);
+        at = rk_onnx_ternary_node(m, "Where", reached, middle, at);
     }
-    rk_onnx_value is_there = rk_onnx_binary(m, "Equal", rk_onnx_gather(m, all, at), wanted);
-    return rk_onnx_ternary(m, "Where", is_there, at, none);
+    rk_onnx_value is_there = rk_onnx_binary_node(m, "Equal", rk_onnx_gather(m, all, at), wanted);
+    return rk_onnx_ternary_node(m, "Where", is_there, at, none);
 }
 
 rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_value ids, int32_t n_dims) {
-    rk_export_rows rows = rk_onnx_table_rows(m, table);
+    rk_export_rows rows = rk_onnx_table_row_format(m, table);
     int64_t dim = m->collection.tables[table].dim;
     const rk_exported_keys *keys = rk_onnx_table_keys(m, table);
-    if (keys) refuse_cold_rows(m, keys);
-    if (keys) ids = rows_of_keys(m, keys, ids);
-    if (!rk_row_format_name(rows)) return gather_component(m, table, RK_ROW_WHOLE, ids);
-    rk_onnx_value codes = gather_component(m, table, RK_ROW_CODES, ids);
+    if (keys) fail_on_cold_rows(m, keys);
+    if (keys) ids = find_rows_of_keys(m, keys, ids);
+    if (!rk_row_format_name(rows)) return gather_row_component(m, table, RK_ROW_WHOLE, ids);
+    rk_onnx_value codes = gather_row_component(m, table, RK_ROW_CODES, ids);
     if (rows == RK_EXPORT_ROWS_INT4)
         codes = unpack_nibbles(m, codes, rk_row_format_component(rows, dim, RK_ROW_CODES).n, dim, n_dims);
-    codes = rk_onnx_binary(m, "Mul", codes, gather_component(m, table, RK_ROW_SCALES, ids));
-    return rk_onnx_binary(m, "Add", codes, gather_component(m, table, RK_ROW_MINIMA, ids));
+    codes = rk_onnx_binary_node(m, "Mul", codes, gather_row_component(m, table, RK_ROW_SCALES, ids));
+    return rk_onnx_binary_node(m, "Add", codes, gather_row_component(m, table, RK_ROW_MINIMA, ids));
 }

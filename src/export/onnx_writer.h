@@ -1,5 +1,5 @@
 /* An ONNX model (IR version 8, operator set 17) node by node. Names of values are made here and unique. The
- * first failure sticks: what follows does nothing, and rk_onnx_finish returns it. Pure. */
+ * first failure sticks: what follows does nothing, and rk_onnx_write_model returns it. Pure. */
 #ifndef RK_EXPORT_ONNX_WRITER_H
 #define RK_EXPORT_ONNX_WRITER_H
 
@@ -48,21 +48,21 @@ typedef struct rk_onnx_writer {
     rk_status status;
 } rk_onnx_writer;
 
-void rk_onnx_release(rk_onnx_writer *writer);
+void rk_onnx_writer_release(rk_onnx_writer *writer);
 
 /* What a caller of the model gives and gets. Two of one name are RK_UNSUPPORTED. */
-rk_onnx_value rk_onnx_input(rk_onnx_writer *writer, const char *name, rk_onnx_type type,
-                            const rk_onnx_dim *dims, size_t n_dims);
-void rk_onnx_output(rk_onnx_writer *writer, rk_onnx_value value, const char *name, rk_onnx_type type,
-                    const rk_onnx_dim *dims, size_t n_dims);
+rk_onnx_value rk_onnx_add_input(rk_onnx_writer *writer, const char *name, rk_onnx_type type,
+                                const rk_onnx_dim *dims, size_t n_dims);
+void rk_onnx_add_output(rk_onnx_writer *writer, rk_onnx_value value, const char *name, rk_onnx_type type,
+                        const rk_onnx_dim *dims, size_t n_dims);
 
 /* A tensor whose bytes are in another file of the same directory. */
 typedef struct rk_onnx_place {
     const char *file;
     uint64_t begin, n_bytes;
 } rk_onnx_place;
-rk_onnx_value rk_onnx_external(rk_onnx_writer *writer, const char *name, rk_onnx_type type,
-                               const int64_t *dims, size_t n_dims, rk_onnx_place place);
+rk_onnx_value rk_onnx_add_external_tensor(rk_onnx_writer *writer, const char *name, rk_onnx_type type,
+                                          const int64_t *dims, size_t n_dims, rk_onnx_place place);
 
 /* Constants, small ones: [n], or without dimensions. The same whole numbers are one constant. */
 rk_onnx_value rk_onnx_constant_ints(rk_onnx_writer *writer, const int64_t *values, size_t n);
@@ -72,14 +72,14 @@ rk_onnx_value rk_onnx_constant_double(rk_onnx_writer *writer, double value);
 rk_onnx_value rk_onnx_constant_doubles(rk_onnx_writer *writer, const double *values, size_t n);
 
 /* A node of one output, which it returns. */
-rk_onnx_value rk_onnx_node(rk_onnx_writer *writer, const char *op, const rk_onnx_value *inputs,
-                           size_t n_inputs, const rk_onnx_attribute *attributes, size_t n_attributes);
+rk_onnx_value rk_onnx_add_node(rk_onnx_writer *writer, const char *op, const rk_onnx_value *inputs,
+                               size_t n_inputs, const rk_onnx_attribute *attributes, size_t n_attributes);
 
 /* The same of an operator of ai.onnx.ml (operator set 3). */
-rk_onnx_value rk_onnx_ml_node(rk_onnx_writer *writer, const char *op, const rk_onnx_value *inputs,
-                              size_t n_inputs, const rk_onnx_attribute *attributes, size_t n_attributes);
+rk_onnx_value rk_onnx_add_ml_node(rk_onnx_writer *writer, const char *op, const rk_onnx_value *inputs,
+                                  size_t n_inputs, const rk_onnx_attribute *attributes, size_t n_attributes);
 
 /* Appends the ModelProto to out. The graph's name is `name`. */
-rk_status rk_onnx_finish(rk_onnx_writer *writer, const char *name, rk_buffer *out);
+rk_status rk_onnx_write_model(rk_onnx_writer *writer, const char *name, rk_buffer *out);
 
 #endif

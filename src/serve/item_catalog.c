@@ -11,7 +11,7 @@
 #include "train/evaluate/evaluation_rankings.h"
 
 /* Pairs of items that may be recommended, as places: ascending, as ids are. */
-static rk_status collect_excluded_pairs(rk_recommendable *r) {
+static rk_status collect_excluded_pairs(rk_candidate_items *r) {
     const rk_interactions *x = r->left_out;
     RK_AUTOFREE int64_t *places = NULL; /* [n_items], or -1 */
     if (!x) return RK_OK;
@@ -52,35 +52,35 @@ void rk_recommendable_release(rk_recommendable *r) {
     rk_interactions_unref(r->left_out);
     rk_item_choice_release(&r->items);
     RK_FREE_ALL(r->excluded, r->excluded_begins);
-    *r = (rk_recommendable){0};
+    *r = (rk_candidate_items){0};
 }
 
-const int64_t *rk_recommendable_known(const rk_recommendable *r, int64_t user, int64_t *n) {
+const int64_t *rk_candidate_items_excluded_of_user(const rk_candidate_items *r, int64_t user, int64_t *n) {
     bool any = r->excluded && user >= 0;
     *n = any ? r->excluded_begins[user + 1] - r->excluded_begins[user] : 0;
     return any ? r->excluded + r->excluded_begins[user] : NULL;
 }
 
 struct rk_item_catalog {
-    rk_recommendable from;
+    rk_candidate_items from;
     rk_user_rows users;
     int32_t dim;
     rk_item_index *index;      /* the vectors, all of which are looked at, or */
     rk_index_ranking by_index; /* a file that finds the best of them */
 };
 
-static rk_status read_vectors(rk_item_catalog *c, const rk_predictor *p) {
+static rk_status read_item_vectors(rk_item_catalog *c, const rk_predictor *p) {
     RK_AUTO(rk_item_reader_release) rk_item_reader reader = {0};
     RK_AUTOFREE float *vectors = NULL;
     int64_t n = c->from.items.n;
     RK_TRY(rk_item_reader_init(p->model, &c->from.items, &reader));
     RK_TRY(rk_alloc((size_t)(n * c->dim), sizeof *vectors, &vectors));
-    RK_TRY(rk_item_reader_rows(&reader, 0, n, vectors));
+    RK_TRY(rk_item_reader_read_vectors(&reader, 0, n, vectors));
     return rk_item_index_create(vectors, n, c->dim, &c->index);
 }
 
-static rk_status fill_catalog(rk_item_catalog *c, const rk_predictor *p, const rk_recommend_options *o) {
-    RK_TRY(rk_recommendable_make(p, o, &c->from));
+static rk_status load_catalog(rk_item_catalog *c, const rk_predictor *p, const rk_recommend_options *o) {
+    RK_TRY(rk_candidate_items_create(p, o, &c->from));
     rk_user_rows_init(p, c->from.known, &c->users);
     c->dim = rk_model_vector_dim(p->model);
     return o->index ? rk_index_ranking_open(o->index, p->model, &c->from.items, &c->by_index)
@@ -92,12 +92,12 @@ rk_status rk_item_catalog_create(rk_predictor *p, const rk_recommend_options *op
     rk_recommend_options o = RK_RECOMMEND_OPTIONS_INIT;
     rk_item_catalog *c;
     rk_status status;
-    RK_TRY(rk_recommend_options_take(&o, options));
+    RK_TRY(rk_recommend_options_copy_in(&o, options));
     RK_TRY(rk_recommend_check_model(p));
     RK_FAIL_IF(rk_comm_size(p->comm) > 1, RK_UNSUPPORTED,
                "a catalog of items is one process's, not several ranks'");
     RK_TRY(rk_alloc(1, sizeof *c, &c));
-    RK_ON_POOL(p->pool, status = fill_catalog(c, p, &o));
+    RK_ON_POOL(p->pool, status = load_catalog(c, p, &o));
     if (status == RK_OK)
         *out = c;
     else
@@ -109,7 +109,7 @@ void rk_item_catalog_free(rk_item_catalog *c) {
     if (!c) return;
     rk_item_index_free(c->index);
     rk_index_ranking_release(&c->by_index);
-    rk_recommendable_release(&c->from);
+    rk_candidate_items_release(&c->from);
     rk_free(c);
 }
 
@@ -125,14 +125,15 @@ const char *rk_item_catalog_item_column(const rk_item_catalog *c) {
     return rk_feature_column(&c->users.predictor->config->data.features[c->from.items.feature]);
 }
 
-const char *rk_item_catalog_name(const rk_item_catalog *c, int64_t item, char room[24], size_t *n_bytes) {
+const char *rk_item_catalog_item_name(const rk_item_catalog *c, int64_t item, char room[24],
+                                      size_t *n_bytes) {
     _Static_assert(RK_I64_BYTES <= 24, "a number's room");
     rk_span name = rk_item_choice_name(&c->from.items, item, room);
     *n_bytes = name.n_bytes;
     return name.data;
 }
 
-int64_t rk_item_catalog_find(const rk_item_catalog *c, const char *name, size_t n_bytes) {
+int64_t rk_item_catalog_find_item(const rk_item_catalog *c, const char *name, size_t n_bytes) {
     const rk_item_choice *items = &c->from.items;
     int64_t id;
     bool known = rk_transforms_id_of_value(items->transforms, items->feature, (rk_span){name, n_bytes}, &id);
@@ -147,7 +148,8 @@ bool rk_item_catalog_knows_user(const rk_item_catalog *c, const char *name, size
 }
 
 /* Ascending, and all of the catalog. */
-static rk_status check_items(const rk_item_catalog *c, const char *what, const int64_t *items, int64_t n) {
+static rk_status check_item_list(const rk_item_catalog *c, const char *what, const int64_t *items,
+                                 int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         RK_FAIL_IF(items[i] < 0 || items[i] >= c->from.items.n, RK_INVALID_ARGUMENT,
                    "the %s items have %lld, and the catalog has %lld", what, (long long)items[i],
@@ -158,8 +160,8 @@ static rk_status check_items(const rk_item_catalog *c, const char *what, const i
     return RK_OK;
 }
 
-static rk_status check_lists(const rk_item_catalog *c, const rk_item_search *o, int64_t n_users) {
-    RK_TRY(check_items(c, "only", o->only, o->only ? o->n_only : 0));
+static rk_status check_only_and_excluded(const rk_item_catalog *c, const rk_item_search *o, int64_t n_users) {
+    RK_TRY(check_item_list(c, "only", o->only, o->only ? o->n_only : 0));
     for (int64_t user = 0; o->excluded && user < n_users; user++) {
         int64_t begin = rk_ids_begin_of_sample(o->excluded, user),
                 n = rk_ids_begin_of_sample(o->excluded, user + 1) - begin;
@@ -200,7 +202,7 @@ static rk_status search_index(const rk_item_catalog *c, rk_session *s, const rk_
                                        .k = o->k,
                                        .ids = s->ids,
                                        .scores = s->scores};
-    RK_TRY(rk_index_ranking_find(&c->by_index, &call));
+    RK_TRY(rk_index_ranking_search_vectors(&c->by_index, &call));
     for (int64_t i = 0; i < n_found; i++)
         s->found[i] = (rk_found_item){s->ids[i] < 0 ? -1 : rk_item_choice_place_of_index(items, s->ids[i]),
                                       s->scores[i]};
@@ -211,11 +213,11 @@ static rk_status retrieve_items(const rk_item_catalog *c, rk_session *s, const s
                                 const struct ArrowArray *columns, const rk_item_search *o) {
     int64_t n;
     RK_TRY(rk_session_check_search(s, c->dim, c->from.items.n, o->k));
-    RK_TRY(rk_session_read_users(s, schema, columns, &n));
-    RK_TRY(check_lists(c, o, n));
+    RK_TRY(rk_session_compute_user_vectors(s, schema, columns, &n));
+    RK_TRY(check_only_and_excluded(c, o, n));
     if (c->by_index.index) return search_index(c, s, o, n);
     const rk_exact_search exact = {c->index, o->excluded, o->only, o->n_only, o->k};
-    return rk_session_search(s, &exact, n);
+    return rk_session_search_exact(s, &exact, n);
 }
 
 rk_status rk_item_catalog_retrieve(const rk_item_catalog *c, rk_session *s, const struct ArrowSchema *schema,
@@ -224,8 +226,8 @@ rk_status rk_item_catalog_retrieve(const rk_item_catalog *c, rk_session *s, cons
     rk_item_search o = RK_ITEM_SEARCH_INIT;
     RK_TRY(rk_options_copy_in(&o, sizeof o, search, RK_SIZE_WITH(rk_item_search, n_only), "rk_item_search"));
     RK_FAIL_IF(o.k < 1, RK_INVALID_ARGUMENT, "k must be 1 or more, not %d", o.k);
-    rk_threads_before before = rk_session_begin(s);
-    RK_TRY(rk_session_end(before, retrieve_items(c, s, schema, columns, &o)));
-    rk_session_copy_found(s, columns->length * o.k, items, scores);
+    rk_threads_before before = rk_session_begin_call(s);
+    RK_TRY(rk_session_end_call(before, retrieve_items(c, s, schema, columns, &o)));
+    rk_session_copy_results(s, columns->length * o.k, items, scores);
     return RK_OK;
 }

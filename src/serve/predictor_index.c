@@ -52,26 +52,26 @@ static rk_status open_readers(indexing *g) {
     return rk_user_rows_open(g->predictor, o->users ? o->users : "train", g->known, &g->users);
 }
 
-static rk_status read_items(indexing *g) {
+static rk_status read_item_vectors(indexing *g) {
     RK_AUTO(rk_item_reader_release) rk_item_reader reader = {0};
     rk_status status = rk_item_reader_init(g->predictor->model, &g->items, &reader);
     RK_TRY(rk_comm_agree_on_status(g->predictor->comm, status));
-    return rk_item_reader_rows(&reader, 0, g->items.n, g->item_vectors);
+    return rk_item_reader_read_vectors(&reader, 0, g->items.n, g->item_vectors);
 }
 
-static rk_status next_users(indexing *g, rk_batch_with_texts *batch) {
+static rk_status read_next_users(indexing *g, rk_batch_with_texts *batch) {
     RK_TRY(rk_user_rows_next(&g->users, batch));
     int64_t n = g->n + batch->batch->n;
     RK_TRY(rk_reserve(&g->vectors, &g->vectors_capacity, (size_t)(n * g->dim), sizeof *g->vectors));
     for (int64_t i = 0; i < batch->batch->n; i++)
-        RK_TRY(rk_user_bags_add(&g->excluded, &g->users, g->left_out, batch->texts[i]));
+        RK_TRY(rk_user_bags_add_user(&g->excluded, &g->users, g->left_out, batch->texts[i]));
     return RK_OK;
 }
 
-static rk_status read_users(indexing *g) {
+static rk_status read_user_vectors(indexing *g) {
     rk_batch_with_texts batch;
     while (g->n < MOST_USERS) {
-        rk_status status = rk_comm_agree_on_status(g->predictor->comm, next_users(g, &batch));
+        rk_status status = rk_comm_agree_on_status(g->predictor->comm, read_next_users(g, &batch));
         if (status == RK_END) break;
         RK_TRY(status);
         RK_TRY(rk_model_user_vectors(g->predictor->model, batch.batch, g->vectors + g->n * g->dim));
@@ -81,7 +81,7 @@ static rk_status read_users(indexing *g) {
     return RK_OK;
 }
 
-static rk_status build_index(indexing *g, rk_index_recall *result) {
+static rk_status build_and_measure_index(indexing *g, rk_index_recall *result) {
     const rk_predictor_index_options *o = g->options;
     rk_index_options layout = RK_INDEX_OPTIONS_INIT;
     const rk_ids excluded = {.offsets = g->excluded.begins, .ids = g->excluded.ids};
@@ -93,8 +93,8 @@ static rk_status build_index(indexing *g, rk_index_recall *result) {
                          g->left_out ? &excluded : NULL, result);
 }
 
-static rk_status make_index(rk_predictor *p, const rk_predictor_index_options *o, rk_index **out,
-                            rk_index_recall *result) {
+static rk_status read_vectors_and_build_index(rk_predictor *p, const rk_predictor_index_options *o,
+                                              rk_index **out, rk_index_recall *result) {
     RK_AUTO(release_indexing) indexing g = {.predictor = p, .options = o};
     RK_FAIL_IF(!rk_predictor_retrieves(p), RK_UNSUPPORTED,
                "only a two_tower has vectors of items to make an index of");
@@ -115,6 +115,6 @@ rk_status rk_predictor_build_index(rk_predictor *p, const rk_predictor_index_opt
     rk_status status;
     RK_TRY(rk_options_copy_in(&o, sizeof o, options, RK_SIZE_WITH(rk_predictor_index_options, with_known),
                               "rk_predictor_index_options"));
-    RK_ON_POOL(p->pool, status = make_index(p, &o, out, result));
+    RK_ON_POOL(p->pool, status = read_vectors_and_build_index(p, &o, out, result));
     return status;
 }

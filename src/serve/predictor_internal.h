@@ -24,16 +24,18 @@ struct rk_predictor {
 int64_t rk_predictor_batch_size(const rk_predictor *predictor);
 /* The run's section for a file whose rows are counted: bad ones are not skipped, unless rows are drawn from
  * train, which have no numbers of their own. */
-void rk_predictor_take_all_rows(const rk_predictor *predictor, const char *split, rk_data_section *out);
+void rk_predictor_section_without_skips(const rk_predictor *predictor, const char *split,
+                                        rk_data_section *out);
 /* Of a read by that section: what the run file says of bad rows is not heeded. Returns status. */
-rk_status rk_predictor_hint_skip(const rk_data_section *section, const rk_predictor *predictor,
-                                 rk_status status);
+rk_status rk_predictor_hint_rows_not_skipped(const rk_data_section *section, const rk_predictor *predictor,
+                                             rk_status status);
 /* Over ranks: that the first one was asked for the same. Collective. */
-rk_status rk_predictor_check_same(const rk_predictor *predictor, const char *text);
-static inline bool rk_predictor_is_first(const rk_predictor *predictor) { /* of its ranks */
+rk_status rk_predictor_check_same_on_ranks(const rk_predictor *predictor, const char *text);
+static inline bool rk_predictor_is_first_rank(const rk_predictor *predictor) { /* of its ranks */
     return rk_comm_rank(predictor->comm) == 0;
 }
 /* One row's [n_tasks]; RK_NOT_FINITE names the row and the task. */
-rk_status rk_predictor_check_finite(const rk_predictor *predictor, int64_t row, const float *predictions);
+rk_status rk_predictor_check_predictions_finite(const rk_predictor *predictor, int64_t row,
+                                                const float *predictions);
 
 #endif

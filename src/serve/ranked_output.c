@@ -17,7 +17,7 @@ rk_status rk_ranked_output_open(const char *path, rk_recommend_format format, co
     return out->line.status;
 }
 
-static void write_score(rk_buffer *line, float score) {
+static void write_score_text(rk_buffer *line, float score) {
     char scratch[RK_VALUE_BYTES];
     rk_span text = rk_format_f32(score, scratch);
     rk_buffer_append(line, text.data, text.n_bytes);
@@ -31,7 +31,7 @@ static void write_csv_line(rk_buffer *line, const rk_ranked *ranked) {
         if (ranked->rows) rk_buffer_printf(line, ",%lld", (long long)ranked->rows[i]);
         if (ranked->items) rk_csv_write_field(&dialect, ranked->items[i], false, line);
         rk_buffer_append_u8(line, ',');
-        write_score(line, ranked->scores[i]);
+        write_score_text(line, ranked->scores[i]);
         rk_buffer_append_u8(line, '\n');
     }
 }
@@ -64,7 +64,7 @@ static rk_status write_json_line(rk_buffer *line, const char *key, const rk_rank
     rk_buffer_append_text(line, ",\"scores\":[");
     for (int64_t i = 0; i < ranked->n; i++) {
         rk_buffer_append_text(line, i ? "," : "");
-        write_score(line, ranked->scores[i]);
+        write_score_text(line, ranked->scores[i]);
     }
     rk_buffer_append_text(line, "]}\n");
     return RK_OK;

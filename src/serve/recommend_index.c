@@ -84,7 +84,7 @@ static rk_status measure_recall(rk_index_ranking *r, const rk_index_search_call 
     return RK_OK;
 }
 
-rk_status rk_index_ranking_find(const rk_index_ranking *r, const rk_index_search_call *call) {
+rk_status rk_index_ranking_search_vectors(const rk_index_ranking *r, const rk_index_search_call *call) {
     RK_TRY(rk_index_check_vectors(call->queries, call->n, r->index->dim, "the vector of user"));
     return rk_index_search_all(call);
 }
@@ -103,7 +103,7 @@ rk_status rk_index_ranking_search(rk_index_ranking *r, const rk_item_choice *ite
                                        .k = k,
                                        .ids = places,
                                        .scores = scores};
-    RK_TRY(rk_index_ranking_find(r, &call));
+    RK_TRY(rk_index_ranking_search_vectors(r, &call));
     RK_TRY(measure_recall(r, &call));
     for (int64_t i = 0; i < n * k; i++) {
         scores[i] = places[i] < 0 ? 0 : scores[i];

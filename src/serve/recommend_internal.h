@@ -13,8 +13,9 @@
 #include "serve/predictor_internal.h"
 
 /* The caller's options, checked; and over ranks, that all have the same. */
-rk_status rk_recommend_options_take(rk_recommend_options *out, const rk_recommend_options *options);
-rk_status rk_recommend_check_same(const rk_predictor *predictor, const rk_recommend_options *options);
+rk_status rk_recommend_options_copy_in(rk_recommend_options *out, const rk_recommend_options *options);
+rk_status rk_recommend_check_same_on_ranks(const rk_predictor *predictor,
+                                           const rk_recommend_options *options);
 
 /* Values that the training data has not: how many, and the first of them for a message. */
 typedef struct rk_unknown_values {
@@ -63,11 +64,11 @@ typedef struct rk_item_reader {
     int64_t first_id, n_vectors;
 } rk_item_reader;
 rk_status rk_item_reader_init(rk_model *model, const rk_item_choice *choice, rk_item_reader *out);
-rk_status rk_item_reader_rows(void *reader, int64_t first, int64_t n, float *rows);
+rk_status rk_item_reader_read_vectors(void *reader, int64_t first, int64_t n, float *rows);
 void rk_item_reader_release(rk_item_reader *reader);
 
 /* The items that may be recommended, and which of them users are known to have. */
-typedef struct rk_recommendable {
+typedef struct rk_candidate_items {
     rk_interactions *known;    /* NULL: not needed. The config's */
     rk_interactions *left_out; /* pairs that are not recommended, or NULL */
     rk_item_choice items;
@@ -98,7 +99,7 @@ typedef struct rk_user_rows {
 void rk_user_rows_init(const rk_predictor *predictor, const rk_interactions *known, rk_user_rows *out);
 /* A user whom the training data has not can only be answered by features that say more than a name; a history
  * is looked up by an id, which one that no vocabulary has may be without. */
-bool rk_user_rows_can_answer(const rk_user_rows *users, rk_span name);
+bool rk_user_rows_is_answerable(const rk_user_rows *users, rk_span name);
 /* It is called by its address until it is released, after a failure too. */
 rk_status rk_user_rows_open(const rk_predictor *predictor, const char *split, const rk_interactions *known,
                             rk_user_rows *out);
@@ -117,8 +118,8 @@ typedef struct rk_user_bags {
     size_t begins_capacity, ids_capacity;
 } rk_user_bags;
 /* One more user's, of the pairs; NULL: of none. */
-rk_status rk_user_bags_add(rk_user_bags *bags, const rk_user_rows *users, const rk_interactions *pairs,
-                           rk_span name);
+rk_status rk_user_bags_add_user(rk_user_bags *bags, const rk_user_rows *users, const rk_interactions *pairs,
+                                rk_span name);
 void rk_user_bags_release(rk_user_bags *bags);
 
 /* An index that finds the best items, zeroed before; to be released, after a failure too. */
@@ -138,7 +139,7 @@ rk_status rk_index_ranking_search(rk_index_ranking *ranking, const rk_item_choic
                                   const rk_ids *excluded, const float *vectors, int64_t n, int32_t k,
                                   int64_t *places, float *scores);
 /* The search alone; it finds ids. */
-rk_status rk_index_ranking_find(const rk_index_ranking *ranking, const rk_index_search_call *call);
+rk_status rk_index_ranking_search_vectors(const rk_index_ranking *ranking, const rk_index_search_call *call);
 /* The part of the best that it found, of the first 1,000 users. */
 double rk_index_ranking_recall(const rk_index_ranking *ranking);
 void rk_index_ranking_release(rk_index_ranking *ranking);

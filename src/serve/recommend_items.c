@@ -26,7 +26,7 @@ void rk_unknown_values_release(rk_unknown_values *u) {
     *u = (rk_unknown_values){0};
 }
 
-static const char *item_column(const rk_item_choice *c) {
+static const char *item_column_name(const rk_item_choice *c) {
     return rk_feature_column(&rk_transforms_section(c->transforms)->features[c->feature]);
 }
 
@@ -90,16 +90,16 @@ static rk_status add_item(void *context, rk_span text) {
     return add_id(g, id, number);
 }
 
-static rk_status add_items_of_file(choosing *g, const char *path, bool is_wanted) {
+static rk_status choose_items_of_file(choosing *g, const char *path, bool is_wanted) {
     g->is_wanted = is_wanted;
     g->n_lines = 0;
-    RK_TRY(for_each_line(path, add_item, g));
+    RK_TRY(for_each_line(path, choose_item_of_line, g));
     const char *names = g->unknown.n ? rk_unknown_values_text(&g->unknown) : "";
     RK_FAIL_IF(
         is_wanted && g->unknown.n == g->n_lines, RK_BAD_DATA,
         "'%s': the model knows none of the %lld items: %s\nhint: an item a line, as the column '%s' of "
         "the run's data has it",
-        path, (long long)g->n_lines, names, item_column(g->choice));
+        path, (long long)g->n_lines, names, item_column_name(g->choice));
     if (g->unknown.n)
         rk_log(RK_LOG_WARNING, "'%s': the model does not know %lld of %lld items: %s", path,
                (long long)g->unknown.n, (long long)g->n_lines, names);
@@ -108,8 +108,8 @@ static rk_status add_items_of_file(choosing *g, const char *path, bool is_wanted
 }
 
 /* Names of hashed items are those of the training data; that of several in one bucket is the first one's. */
-static rk_status read_names(const rk_predictor *p, choosing *g) {
-    const char *column = item_column(g->choice);
+static rk_status read_names_of_hashed_items(const rk_predictor *p, choosing *g) {
+    const char *column = item_column_name(g->choice);
     const rk_rows_with_texts_options options = {.directory = p->config->directory,
                                                 .split = "train",
                                                 .batch_size = ITEMS_AT_ONCE,
@@ -122,7 +122,7 @@ static rk_status read_names(const rk_predictor *p, choosing *g) {
     RK_TRY(rk_rows_with_texts_open(&p->config->data, g->choice->transforms, &options, &rows));
     rk_status status;
     while ((status = rk_rows_with_texts_next(rows, &batch)) == RK_OK)
-        for (int64_t i = 0; i < batch.batch->n; i++) RK_TRY(add_item(g, batch.texts[i]));
+        for (int64_t i = 0; i < batch.batch->n; i++) RK_TRY(choose_item_of_line(g, batch.texts[i]));
     return status == RK_END ? RK_OK : status;
 }
 

@@ -21,7 +21,7 @@ static bool is_known_user(const rk_user_rows *u, rk_span name) {
     return number >= 0 && u->known->offsets[number + 1] > u->known->offsets[number];
 }
 
-bool rk_user_rows_can_answer(const rk_user_rows *u, rk_span name) {
+bool rk_user_rows_is_answerable(const rk_user_rows *u, rk_span name) {
     const rk_config *c = u->predictor->config;
     const rk_data_feature *f = &c->data.features[u->feature];
     bool needs_id =
@@ -29,14 +29,14 @@ bool rk_user_rows_can_answer(const rk_user_rows *u, rk_span name) {
     return !needs_id || is_known_user(u, name);
 }
 
-static rk_status choose_answerable(void *context, rk_span name, bool *wanted) {
+static rk_status is_answerable_user(void *context, rk_span name, bool *wanted) {
     rk_user_rows *u = context;
     u->n_users++;
-    *wanted = rk_user_rows_can_answer(u, name);
+    *wanted = rk_user_rows_is_answerable(u, name);
     return *wanted ? RK_OK : rk_unknown_values_add(&u->unknown, name);
 }
 
-static bool tower_sees_only_name(const rk_config *c) {
+static bool user_tower_reads_only_id(const rk_config *c) {
     const rk_retrieval_section *s = &c->model.retrieval;
     for (int64_t i = 0; i < s->n_user_tower; i++)
         if (strcmp(s->user_tower[i], s->user) != 0 && strcmp(s->user_tower[i], "history") != 0) return false;
@@ -53,7 +53,7 @@ void rk_user_rows_init(const rk_predictor *p, const rk_interactions *known, rk_u
         .predictor = p,
         .known = known,
         .feature = rk_transforms_find_feature(p->config->transforms, p->config->model.retrieval.user),
-        .is_only_name = tower_sees_only_name(p->config)};
+        .is_only_name = user_tower_reads_only_id(p->config)};
 }
 
 rk_status rk_user_rows_open(const rk_predictor *p, const char *split, const rk_interactions *known,
@@ -71,7 +71,7 @@ rk_status rk_user_rows_open(const rk_predictor *p, const char *split, const rk_i
                                                 .n_columns = 1,
                                                 .may_miss = columns[1],
                                                 .once = true,
-                                                .choose = choose_answerable,
+                                                .choose = is_answerable_user,
                                                 .context = out};
     return rk_rows_with_texts_open(&c->data, c->transforms, &options, &out->rows);
 }
@@ -85,7 +85,7 @@ static rk_status log_unknown_users(rk_user_rows *u) {
         "'%s': none of the %lld users is in the training data: %s\nhint: users are named as the column "
         "'%s' of the run's data names them",
         u->split, n_users, names, u->predictor->config->data.features[u->feature].name);
-    if (rk_predictor_is_first(u->predictor))
+    if (rk_predictor_is_first_rank(u->predictor))
         rk_log(RK_LOG_WARNING, "'%s': %lld of %lld users are not in the training data and are left out: %s",
                u->split, n, n_users, names);
     return RK_OK;

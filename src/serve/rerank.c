@@ -51,7 +51,7 @@ static bool ranks_before(const candidate *a, const candidate *b) {
     return a->score != b->score ? a->score > b->score : a->row < b->row;
 }
 
-static void sink_worst(candidate *heap, size_t n) {
+static void sift_down_worst(candidate *heap, size_t n) {
     for (size_t at = 0, child; (child = 2 * at + 1) < n; at = child) {
         if (child + 1 < n && ranks_before(&heap[child], &heap[child + 1])) child++;
         if (!ranks_before(&heap[at], &heap[child])) return;
@@ -61,11 +61,11 @@ static void sink_worst(candidate *heap, size_t n) {
     }
 }
 
-static rk_status add_candidate(group *g, size_t k, candidate c) {
+static rk_status push_candidate(group *g, size_t k, candidate c) {
     if (g->n == k) {
         if (!ranks_before(&c, &g->best[0])) return RK_OK;
         g->best[0] = c;
-        sink_worst(g->best, k);
+        sift_down_worst(g->best, k);
         return RK_OK;
     }
     RK_TRY(rk_grow(&g->best, g->n, &g->capacity, sizeof *g->best));
@@ -76,7 +76,7 @@ static rk_status add_candidate(group *g, size_t k, candidate c) {
     return RK_OK;
 }
 
-static rk_status find_group(reranking *r, rk_span name, group **out) {
+static rk_status find_or_add_group(reranking *r, rk_span name, group **out) {
     int64_t number;
     RK_TRY(rk_vocabulary_add(&r->names, name, 1, &number));
     if ((size_t)number == r->n_groups) {
@@ -88,26 +88,27 @@ static rk_status find_group(reranking *r, rk_span name, group **out) {
 }
 
 /* texts: of the row's group and, where there are names of items, of its item. */
-static rk_status add_row(reranking *r, const rk_span *texts, int64_t row, const float *predictions) {
+static rk_status add_scored_row(reranking *r, const rk_span *texts, int64_t row, const float *predictions) {
     group *g;
     candidate c = {.score = predictions[r->task], .row = row};
-    RK_TRY(rk_predictor_check_finite(r->predictor, row, predictions));
-    RK_TRY(find_group(r, texts[0], &g));
+    RK_TRY(rk_predictor_check_predictions_finite(r->predictor, row, predictions));
+    RK_TRY(find_or_add_group(r, texts[0], &g));
     if (r->options->item) RK_TRY(rk_vocabulary_add(&r->items, texts[1], 1, &c.item));
-    return add_candidate(g, r->k, c);
+    return push_candidate(g, r->k, c);
 }
 
-static rk_status add_batch(reranking *r, const rk_batch_with_texts *batch) {
+static rk_status add_scored_batch(reranking *r, const rk_batch_with_texts *batch) {
     const size_t n_columns = r->options->item ? 2 : 1;
     const int32_t n_tasks = rk_predictor_n_tasks(r->predictor);
     for (int64_t i = 0; i < batch->batch->n; i++)
-        RK_TRY(
-            add_row(r, batch->texts + (size_t)i * n_columns, batch->rows[i], r->predictions + i * n_tasks));
+        RK_TRY(add_scored_row(r, batch->texts + (size_t)i * n_columns, batch->rows[i],
+                              r->predictions + i * n_tasks));
     return RK_OK;
 }
 
-static rk_status next_batch(reranking *r, rk_batch_with_texts *batch) {
-    RK_TRY(rk_predictor_hint_skip(&r->section, r->predictor, rk_rows_with_texts_next(r->rows, batch)));
+static rk_status read_next_batch(reranking *r, rk_batch_with_texts *batch) {
+    RK_TRY(rk_predictor_hint_rows_not_skipped(&r->section, r->predictor,
+                                              rk_rows_with_texts_next(r->rows, batch)));
     return rk_reserve(&r->predictions, &r->predictions_capacity,
                       (size_t)(batch->batch->n * rk_predictor_n_tasks(r->predictor)), sizeof *r->predictions);
 }
@@ -116,9 +117,9 @@ static rk_status read_all_candidates(reranking *r) {
     rk_comm *comm = r->predictor->comm;
     rk_batch_with_texts batch;
     rk_status status;
-    while ((status = rk_comm_agree_on_status(comm, next_batch(r, &batch))) == RK_OK) {
+    while ((status = rk_comm_agree_on_status(comm, read_next_batch(r, &batch))) == RK_OK) {
         RK_TRY(rk_model_predict(r->predictor->model, batch.batch, r->predictions));
-        RK_TRY(rk_comm_agree_on_status(comm, add_batch(r, &batch)));
+        RK_TRY(rk_comm_agree_on_status(comm, add_scored_batch(r, &batch)));
     }
     return status == RK_END ? RK_OK : status;
 }
@@ -127,7 +128,7 @@ static int compare_best_first(const void *a, const void *b) {
     return ranks_before(a, b) ? -1 : 1;
 }
 
-static rk_status write_group(reranking *r, size_t number) {
+static rk_status write_ranked_group(reranking *r, size_t number) {
     group *g = &r->groups[number];
     qsort(g->best, g->n, sizeof *g->best, compare_best_first);
     for (size_t i = 0; i < g->n; i++) {
@@ -143,17 +144,17 @@ static rk_status write_group(reranking *r, size_t number) {
     return rk_ranked_output_write(&r->output, &ranked);
 }
 
-static rk_status write_groups(reranking *r) {
+static rk_status write_ranked_groups(reranking *r) {
     size_t most = 0;
     for (size_t i = 0; i < r->n_groups; i++) most = r->groups[i].n > most ? r->groups[i].n : most;
     RK_TRY(rk_alloc(most, sizeof *r->item_texts, &r->item_texts));
     RK_TRY(rk_alloc(most, sizeof *r->row_numbers, &r->row_numbers));
     RK_TRY(rk_alloc(most, sizeof *r->scores, &r->scores));
-    for (size_t i = 0; i < r->n_groups; i++) RK_TRY(write_group(r, i));
+    for (size_t i = 0; i < r->n_groups; i++) RK_TRY(write_ranked_group(r, i));
     return rk_ranked_output_commit(&r->output);
 }
 
-static rk_status find_task(const rk_predictor *p, const char *name, int32_t *out) {
+static rk_status find_ranking_task(const rk_predictor *p, const char *name, int32_t *out) {
     char names[512] = "";
     int32_t n_tasks = rk_predictor_n_tasks(p);
     for (*out = 0; *out < n_tasks; ++*out) {
@@ -179,25 +180,25 @@ static rk_status open_candidates(reranking *r, const char *candidates) {
         return rk_error_hint(rk_error(RK_INVALID_ARGUMENT, "nothing says which candidates belong together"),
                              "--group names their column, of users or queries; by default it is the run's "
                              "'data.group'");
-    RK_TRY(find_task(p, o->task, &r->task));
-    rk_predictor_take_all_rows(p, candidates, &r->section);
+    RK_TRY(find_ranking_task(p, o->task, &r->task));
+    rk_predictor_section_without_skips(p, candidates, &r->section);
     const rk_rows_with_texts_options options = {.directory = c->directory,
                                                 .split = candidates,
                                                 .batch_size = rk_predictor_batch_size(p),
                                                 .columns = columns,
                                                 .n_columns = o->item ? 2 : 1};
     RK_TRY(rk_rows_with_texts_open(&r->section, c->transforms, &options, &r->rows));
-    if (!rk_predictor_is_first(p)) return RK_OK;
+    if (!rk_predictor_is_first_rank(p)) return RK_OK;
     return rk_ranked_output_open(o->output, o->format, "group", o->item ? "row,item" : "row", &r->output);
 }
 
 static rk_status rerank_candidates(rk_predictor *p, const char *candidates, const rk_rerank_options *o,
                                    int64_t *n) {
     RK_AUTO(release_reranking) reranking r = {.predictor = p, .options = o};
-    RK_TRY(rk_predictor_check_same(p, candidates));
+    RK_TRY(rk_predictor_check_same_on_ranks(p, candidates));
     RK_TRY(rk_comm_agree_on_status(p->comm, open_candidates(&r, candidates)));
     RK_TRY(read_all_candidates(&r));
-    RK_TRY(rk_comm_agree_on_status(p->comm, write_groups(&r)));
+    RK_TRY(rk_comm_agree_on_status(p->comm, write_ranked_groups(&r)));
     if (n) *n = (int64_t)r.n_groups;
     return RK_OK;
 }

@@ -65,8 +65,8 @@ static rk_status transform_users(rk_session *s, const struct ArrowSchema *schema
     return rk_transforms_apply_with_context(rk_session_transforms(s), NULL, &rows, s->workspace, out);
 }
 
-static rk_status find_vectors(rk_session *s, const struct ArrowSchema *schema,
-                              const struct ArrowArray *columns, float *vectors) {
+static rk_status compute_user_vectors(rk_session *s, const struct ArrowSchema *schema,
+                                      const struct ArrowArray *columns, float *vectors) {
     const rk_batch *batch;
     RK_TRY(transform_users(s, schema, columns, &batch));
     return rk_inference_user_vectors(s->inference, batch, &s->cancel, vectors);
@@ -74,8 +74,8 @@ static rk_status find_vectors(rk_session *s, const struct ArrowSchema *schema,
 
 rk_status rk_session_user_vectors(rk_session *s, const struct ArrowSchema *schema,
                                   const struct ArrowArray *columns, float *vectors) {
-    rk_threads_before before = rk_session_begin(s);
-    return rk_session_end(before, find_vectors(s, schema, columns, vectors));
+    rk_threads_before before = rk_session_begin_call(s);
+    return rk_session_end_call(before, compute_user_vectors(s, schema, columns, vectors));
 }
 
 typedef struct item_vectors {
@@ -83,7 +83,7 @@ typedef struct item_vectors {
     int32_t dim;
 } item_vectors;
 
-static rk_status copy_rows(void *context, int64_t first, int64_t n, rk_real *rows) {
+static rk_status copy_item_vectors(void *context, int64_t first, int64_t n, rk_real *rows) {
     const item_vectors *from = context;
     memcpy(rows, from->vectors + first * from->dim, (size_t)(n * from->dim) * sizeof *rows);
     return RK_OK;
@@ -98,7 +98,7 @@ rk_status rk_item_index_create(const float *vectors, int64_t n_items, int32_t di
         (long long)n_items, dim);
     RK_TRY(rk_alloc(1, sizeof *index, &index));
     *index = (rk_item_index){.n_items = n_items, .dim = dim};
-    rk_status status = rk_item_matrix_create(n_items, dim, copy_rows, &from, &index->vectors);
+    rk_status status = rk_item_matrix_create(n_items, dim, copy_item_vectors, &from, &index->vectors);
     if (status == RK_OK)
         *out = index;
     else
@@ -113,8 +113,8 @@ void rk_item_index_free(rk_item_index *index) {
 }
 
 /* The best of those items alone that are wanted, which ascend as `only` and `excluded` do. */
-static rk_status rank_wanted_items(rk_session *s, const rk_exact_search *q, const float *scores,
-                                   const int64_t *excluded, int64_t n_excluded, int64_t *best, int64_t *n) {
+static rk_status rank_allowed_items(rk_session *s, const rk_exact_search *q, const float *scores,
+                                    const int64_t *excluded, int64_t n_excluded, int64_t *best, int64_t *n) {
     int64_t n_kept = 0, x = 0;
     RK_TRY(rk_reserve(&s->kept, &s->kept_capacity, (size_t)q->n_only, sizeof *s->kept));
     RK_TRY(rk_reserve(&s->kept_scores, &s->kept_scores_capacity, (size_t)q->n_only, sizeof *s->kept_scores));
@@ -137,7 +137,7 @@ static rk_status rank_user(rk_session *s, const rk_exact_search *q, int64_t user
     rk_found_item *found = s->found + user * q->k;
     RK_FAIL_IF(atomic_load(&s->cancel), RK_INTERRUPTED, "the search was cancelled");
     rk_status status = q->only
-                           ? rank_wanted_items(s, q, scores, excluded, end - first, best, &n)
+                           ? rank_allowed_items(s, q, scores, excluded, end - first, best, &n)
                            : rk_rank_top_k(scores, q->index->n_items, excluded, end - first, q->k, best, &n);
     if (status != RK_OK) return rk_error_context(status, "row %lld", (long long)user);
     for (int32_t i = 0; i < q->k; i++)
@@ -145,7 +145,7 @@ static rk_status rank_user(rk_session *s, const rk_exact_search *q, int64_t user
     return RK_OK;
 }
 
-static rk_status reserve_search(rk_session *s, const rk_item_index *x, int64_t n, int32_t k) {
+static rk_status reserve_search_memory(rk_session *s, const rk_item_index *x, int64_t n, int32_t k) {
     int64_t at_once = n < RK_USERS_AT_ONCE ? n : (int64_t)RK_USERS_AT_ONCE;
     RK_TRY(rk_reserve(&s->scores, &s->scores_capacity, (size_t)(at_once * x->n_items), sizeof *s->scores));
     RK_TRY(rk_reserve(&s->found, &s->found_capacity, (size_t)(n * k), sizeof *s->found));
@@ -153,17 +153,17 @@ static rk_status reserve_search(rk_session *s, const rk_item_index *x, int64_t n
                       1);
 }
 
-rk_status rk_session_search(rk_session *s, const rk_exact_search *q, int64_t n) {
+rk_status rk_session_search_exact(rk_session *s, const rk_exact_search *q, int64_t n) {
     const rk_item_index *x = q->index;
     RK_AUTOFREE int64_t *best = NULL;
-    RK_TRY(reserve_search(s, x, n, q->k));
+    RK_TRY(reserve_search_memory(s, x, n, q->k));
     RK_TRY(rk_alloc((size_t)q->k, sizeof *best, &best));
     for (int64_t first = 0; first < n; first += RK_USERS_AT_ONCE) {
         int64_t some = n - first < RK_USERS_AT_ONCE ? n - first : (int64_t)RK_USERS_AT_ONCE;
         RK_TRY(rk_packed_matrix_forward(x->vectors, some, s->users + first * x->dim, NULL, false, s->scores,
                                         s->product_memory));
         for (int64_t i = 0; i < some; i++)
-            RK_TRY(rank_user(s, q, first + i, s->scores + i * x->n_items, best));
+            RK_TRY(rank_items_of_user(s, q, first + i, s->scores + i * x->n_items, best));
     }
     return RK_OK;
 }
@@ -177,8 +177,8 @@ rk_status rk_session_check_search(const rk_session *s, int32_t dim, int64_t n_it
     return RK_OK;
 }
 
-rk_status rk_session_read_users(rk_session *s, const struct ArrowSchema *schema,
-                                const struct ArrowArray *columns, int64_t *n) {
+rk_status rk_session_compute_user_vectors(rk_session *s, const struct ArrowSchema *schema,
+                                          const struct ArrowArray *columns, int64_t *n) {
     const rk_batch *batch;
     RK_TRY(transform_users(s, schema, columns, &batch));
     RK_TRY(rk_reserve(&s->users, &s->users_capacity, (size_t)(batch->n * rk_session_vector_dim(s)),
@@ -188,27 +188,27 @@ rk_status rk_session_read_users(rk_session *s, const struct ArrowSchema *schema,
     return RK_OK;
 }
 
-void rk_session_copy_found(const rk_session *s, int64_t n, int64_t *items, float *scores) {
+void rk_session_copy_results(const rk_session *s, int64_t n, int64_t *items, float *scores) {
     for (int64_t i = 0; i < n; i++) {
         items[i] = s->found[i].item;
         if (scores) scores[i] = s->found[i].score;
     }
 }
 
-static rk_status retrieve_items(rk_session *s, const rk_exact_search *q, const struct ArrowSchema *schema,
-                                const struct ArrowArray *columns) {
+static rk_status search_items_of_users(rk_session *s, const rk_exact_search *q,
+                                       const struct ArrowSchema *schema, const struct ArrowArray *columns) {
     int64_t n;
     RK_TRY(rk_session_check_search(s, q->index->dim, q->index->n_items, q->k));
-    RK_TRY(rk_session_read_users(s, schema, columns, &n));
-    return rk_session_search(s, q, n);
+    RK_TRY(rk_session_compute_user_vectors(s, schema, columns, &n));
+    return rk_session_search_exact(s, q, n);
 }
 
 rk_status rk_session_retrieve(rk_session *s, const struct ArrowSchema *schema,
                               const struct ArrowArray *columns, const rk_item_index *index, int32_t k,
                               const rk_ids *excluded, int64_t *items, float *scores) {
     const rk_exact_search q = {.index = index, .excluded = excluded, .k = k};
-    rk_threads_before before = rk_session_begin(s);
-    RK_TRY(rk_session_end(before, retrieve_items(s, &q, schema, columns)));
-    rk_session_copy_found(s, columns->length * k, items, scores);
+    rk_threads_before before = rk_session_begin_call(s);
+    RK_TRY(rk_session_end_call(before, search_items_of_users(s, &q, schema, columns)));
+    rk_session_copy_results(s, columns->length * k, items, scores);
     return RK_OK;
 }

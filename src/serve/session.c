@@ -55,19 +55,20 @@ static rk_status run_inference(rk_session *s, const rk_batch *batch, const rk_co
     RK_TRY(rk_reserve(&s->predictions, &s->capacity, (size_t)(n * n_tasks), sizeof *s->predictions));
     RK_TRY(rk_inference_run(s->inference, batch, context, &s->cancel, s->predictions));
     for (int64_t i = 0; i < n; i++)
-        RK_TRY(rk_predictor_check_finite(s->predictor, batch->first_row + i, s->predictions + i * n_tasks));
+        RK_TRY(rk_predictor_check_predictions_finite(s->predictor, batch->first_row + i,
+                                                     s->predictions + i * n_tasks));
     s->n_predicted = n;
     s->has_predictions = true;
     if (n && out) memcpy(out, s->predictions, (size_t)(n * n_tasks) * sizeof *out);
     return RK_OK;
 }
 
-rk_threads_before rk_session_begin(rk_session *s) {
+rk_threads_before rk_session_begin_call(rk_session *s) {
     atomic_store(&s->cancel, false);
     return (rk_threads_before){rk_parallel_set_serial(!s->pool), rk_parallel_use_pool(s->pool)};
 }
 
-rk_status rk_session_end(rk_threads_before before, rk_status status) {
+rk_status rk_session_end_call(rk_threads_before before, rk_status status) {
     rk_parallel_use_pool(before.pool);
     rk_parallel_set_serial(before.alone);
     return status;
@@ -95,21 +96,21 @@ static rk_status transform_and_predict(rk_session *s, const rk_arrow_rows *conte
 rk_status rk_session_run(rk_session *s, const struct ArrowSchema *schema, const struct ArrowArray *columns,
                          float *predictions) {
     const rk_arrow_rows rows = {schema, columns, NULL};
-    rk_threads_before before = rk_session_begin(s);
-    return rk_session_end(before, transform_and_predict(s, NULL, &rows, predictions));
+    rk_threads_before before = rk_session_begin_call(s);
+    return rk_session_end_call(before, transform_and_predict(s, NULL, &rows, predictions));
 }
 
 rk_status rk_session_score(rk_session *s, const struct ArrowSchema *context_schema,
                            const struct ArrowArray *context, const struct ArrowSchema *items_schema,
                            const struct ArrowArray *items, float *predictions) {
     const rk_arrow_rows one = {context_schema, context, NULL}, rows = {items_schema, items, NULL};
-    rk_threads_before before = rk_session_begin(s);
-    return rk_session_end(before, transform_and_predict(s, &one, &rows, predictions));
+    rk_threads_before before = rk_session_begin_call(s);
+    return rk_session_end_call(before, transform_and_predict(s, &one, &rows, predictions));
 }
 
 rk_status rk_session_run_batch(rk_session *s, const rk_batch *batch, float *predictions) {
-    rk_threads_before before = rk_session_begin(s);
-    return rk_session_end(before, run_inference(s, batch, NULL, predictions));
+    rk_threads_before before = rk_session_begin_call(s);
+    return rk_session_end_call(before, run_inference(s, batch, NULL, predictions));
 }
 
 void rk_session_cancel(rk_session *s) {

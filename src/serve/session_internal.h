@@ -48,12 +48,12 @@ typedef struct rk_threads_before {
     rk_pool *pool;
 } rk_threads_before;
 /* Around each call; end returns its status. */
-rk_threads_before rk_session_begin(rk_session *session);
-rk_status rk_session_end(rk_threads_before before, rk_status status);
+rk_threads_before rk_session_begin_call(rk_session *session);
+rk_status rk_session_end_call(rk_threads_before before, rk_status status);
 
 /* Between them: vectors of the users in columns, to session->users [*n, dim]. */
-rk_status rk_session_read_users(rk_session *session, const struct ArrowSchema *schema,
-                                const struct ArrowArray *columns, int64_t *n);
+rk_status rk_session_compute_user_vectors(rk_session *session, const struct ArrowSchema *schema,
+                                          const struct ArrowArray *columns, int64_t *n);
 
 /* A look at all items. */
 typedef struct rk_exact_search {
@@ -66,8 +66,8 @@ typedef struct rk_exact_search {
 /* That the session's model can be asked so. */
 rk_status rk_session_check_search(const rk_session *session, int32_t dim, int64_t n_items, int32_t k);
 /* For the users who were read, n of them: session->found [n, k]. */
-rk_status rk_session_search(rk_session *session, const rk_exact_search *search, int64_t n);
+rk_status rk_session_search_exact(rk_session *session, const rk_exact_search *search, int64_t n);
 /* What was found; scores may be NULL. */
-void rk_session_copy_found(const rk_session *session, int64_t n, int64_t *items, float *scores);
+void rk_session_copy_results(const rk_session *session, int64_t n, int64_t *items, float *scores);
 
 #endif

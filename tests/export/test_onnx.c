@@ -21,22 +21,23 @@ static rk_status write_all(rk_onnx_writer *w, rk_buffer *out) {
     rk_onnx_place place = {"model-00002-of-00003.safetensors", 5000000008, 240000000000};
     w->scope = "item";
     rk_onnx_value x[2];
-    x[1] = rk_onnx_input(w, "item.ids", RK_ONNX_I64, &ids, 1);
-    x[0] = rk_onnx_external(w, "embeddings.item.weight", RK_ONNX_F16, (int64_t[]){40000000000, 3}, 2, place);
-    x[0] = rk_onnx_node(w, "Gather", x, 2, &axis, 1);
-    x[0] = rk_onnx_node(w, "Cast", x, 1, &to, 1);
+    x[1] = rk_onnx_add_input(w, "item.ids", RK_ONNX_I64, &ids, 1);
+    x[0] = rk_onnx_add_external_tensor(w, "embeddings.item.weight", RK_ONNX_F16, (int64_t[]){40000000000, 3},
+                                       2, place);
+    x[0] = rk_onnx_add_node(w, "Gather", x, 2, &axis, 1);
+    x[0] = rk_onnx_add_node(w, "Cast", x, 1, &to, 1);
     x[1] = rk_onnx_constant_ints(w, shape, 2);
-    x[0] = rk_onnx_node(w, "Reshape", x, 2, NULL, 0);
+    x[0] = rk_onnx_add_node(w, "Reshape", x, 2, NULL, 0);
     x[1] = rk_onnx_constant_floats(w, (float[]){0.5f, -2}, 2);
-    x[0] = rk_onnx_node(w, "Mul", x, 2, NULL, 0);
-    x[0] = rk_onnx_node(w, "Transpose", x, 1, &perm, 1);
-    x[0] = rk_onnx_node(w, "LayerNormalization", x, 2, last, 2);
-    rk_onnx_output(w, x[0], "clicked", RK_ONNX_F32, dims, 2);
+    x[0] = rk_onnx_add_node(w, "Mul", x, 2, NULL, 0);
+    x[0] = rk_onnx_add_node(w, "Transpose", x, 1, &perm, 1);
+    x[0] = rk_onnx_add_node(w, "LayerNormalization", x, 2, last, 2);
+    rk_onnx_add_output(w, x[0], "clicked", RK_ONNX_F32, dims, 2);
     rk_onnx_value seven = rk_onnx_constant_int(w, 7);
     rk_onnx_constant_double(w, 0.1);
     rk_onnx_value again = rk_onnx_constant_int(w, 7);
     if (w->status == RK_OK) assert_int_equal(again, seven);
-    return rk_onnx_finish(w, "two words", out);
+    return rk_onnx_write_model(w, "two words", out);
 }
 
 static void test_bytes(void **state) {
@@ -56,7 +57,7 @@ static void test_bytes(void **state) {
     rk_free(want);
     rk_buffer_release(&version);
     rk_buffer_release(&have);
-    rk_onnx_release(&writer);
+    rk_onnx_writer_release(&writer);
 }
 
 static void test_writer_without_memory(void **state) {
@@ -71,7 +72,7 @@ static void test_writer_without_memory(void **state) {
         rk_alloc_fail_after(0, false);
         assert_true(status == RK_OK || status == RK_NO_MEMORY);
         rk_buffer_release(&out);
-        rk_onnx_release(&writer);
+        rk_onnx_writer_release(&writer);
         assert_int_equal(rk_alloc_live(), live);
     }
 }
@@ -81,13 +82,13 @@ static void test_two_of_a_name(void **state) {
     rk_onnx_writer writer = {0};
     rk_buffer out = {0};
     rk_onnx_dim dim = {.size = 1};
-    rk_onnx_value x = rk_onnx_input(&writer, "dense", RK_ONNX_F32, &dim, 1);
-    rk_onnx_output(&writer, x, "dense", RK_ONNX_F32, &dim, 1);
-    assert_int_equal(rk_onnx_node(&writer, "Relu", &x, 1, NULL, 0), -1);
-    FAILS(rk_onnx_finish(&writer, "m", &out), RK_UNSUPPORTED,
+    rk_onnx_value x = rk_onnx_add_input(&writer, "dense", RK_ONNX_F32, &dim, 1);
+    rk_onnx_add_output(&writer, x, "dense", RK_ONNX_F32, &dim, 1);
+    assert_int_equal(rk_onnx_add_node(&writer, "Relu", &x, 1, NULL, 0), -1);
+    FAILS(rk_onnx_write_model(&writer, "m", &out), RK_UNSUPPORTED,
           "two values of the ONNX model are named 'dense'\nhint: give the label or the feature another name");
     rk_buffer_release(&out);
-    rk_onnx_release(&writer);
+    rk_onnx_writer_release(&writer);
 }
 
 #define FEATURES                                                                                            \

@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
                               values[i]) != RK_OK)
             abort();
     }
-    (void)!rk_checkpoint_read(scratch_folder(), &state);
+    (void)!rk_checkpoint_read_tensors(scratch_folder(), &state);
     rk_state_dict_release(&state);
     for (int i = 0; i < N_WANTED; i++) free(values[i]);
     return 0;

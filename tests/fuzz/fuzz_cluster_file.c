@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     if (rk_cluster_file_parse("f.yaml", (const char *)data, n_bytes, &file) != RK_OK) return 0;
     rk_machine *machines;
     rk_roles roles;
-    if (rk_cluster_file_ranks(&file, 0, &machines, &roles) == RK_OK) rk_free(machines);
+    if (rk_cluster_file_list_ranks(&file, 0, &machines, &roles) == RK_OK) rk_free(machines);
     rk_cluster_file_release(&file);
     return 0;
 }

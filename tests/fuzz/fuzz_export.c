@@ -34,7 +34,7 @@ static void read_model(rk_export_rows rows) {
             abort();
         rk_state_dict_set_kind(&state, list[i].kind);
     }
-    (void)!rk_model_reader_read(&model, &state);
+    (void)!rk_model_reader_read_state(&model, &state);
     rk_state_dict_release(&state);
     rk_model_reader_close(&model);
 }

@@ -112,7 +112,7 @@ static void retain(int64_t keep, bool keeps_best, int64_t saved, int64_t best) {
     rk_config config = {.keeps_best = keeps_best};
     config.train.output = output_path();
     config.train.checkpoint.keep = keep;
-    OK(rk_checkpoint_retain(&config, &(rk_progress){.step = saved, .stopping.best_step = best}));
+    OK(rk_checkpoint_remove_old(&config, &(rk_progress){.step = saved, .stopping.best_step = best}));
 }
 
 /* A later one is there where a run went on behind it because it is damaged. */
@@ -162,7 +162,7 @@ static void test_leftovers(void **state) {
     make(".tmp-step-000000050", 51, "of another step", true);
     make(".old-model", 60, "the user's own", true);
     make(".tmp-step-60", 60, "the user's own", true);
-    OK(rk_checkpoint_recover(output_path()));
+    OK(rk_checkpoint_recover_interrupted(output_path()));
     assert_names(".old-model .tmp-step-60 step-000000010 step-000000030 step-000000040 ");
     assert_content("step-000000010", "10");
     assert_content("step-000000030", "30");

@@ -385,23 +385,23 @@ static void test_cluster(void **state) {
     assert_true(c->line == 0 && c->embedding_ranks == 0 && c->virtual_shards == 0 && c->timeout_s == 300 &&
                 c->wire == RK_F32 && c->replicate_below == 10000);
     assert_true(!c->asynchronous && !c->plan && c->n_tables == 0);
-    OK(rk_cluster_roles(c, &config->yaml, 4, &roles));
+    OK(rk_cluster_section_roles(c, &config->yaml, 4, &roles));
     assert_true(roles.n_trainers == 4 && roles.n_owners == 0);
     rk_config_free(config);
     OK(parse(DATA "model: lr\ncluster: {embedding_ranks: 3}\n", &config));
-    OK(rk_cluster_roles(&config->cluster, &config->yaml, 4, &roles));
+    OK(rk_cluster_section_roles(&config->cluster, &config->yaml, 4, &roles));
     assert_true(roles.n_trainers == 1 && roles.n_owners == 3);
-    FAILS(rk_cluster_roles(&config->cluster, &config->yaml, 3, &roles), RK_CONFIG,
+    FAILS(rk_cluster_section_roles(&config->cluster, &config->yaml, 3, &roles), RK_CONFIG,
           "run.yaml:3: key 'embedding_ranks': too large: no rank is left to train\nhint: there are 3 ranks: "
           "start more, or set embedding_ranks below 3");
     rk_config_free(config);
     OK(parse(DATA "model: lr\ncluster: {embedding_ranks: 1, reader_ranks: 2}\n", &config));
-    OK(rk_cluster_roles(&config->cluster, &config->yaml, 6, &roles));
+    OK(rk_cluster_section_roles(&config->cluster, &config->yaml, 6, &roles));
     assert_true(roles.n_trainers == 3 && roles.n_owners == 1);
-    FAILS(rk_cluster_roles(&config->cluster, &config->yaml, 3, &roles), RK_CONFIG,
+    FAILS(rk_cluster_section_roles(&config->cluster, &config->yaml, 3, &roles), RK_CONFIG,
           "run.yaml:3: key 'embedding_ranks': too large: no rank is left to train\nhint: there are 3 ranks, "
           "and reader_ranks is 2: start more ranks, or set embedding_ranks below 1");
-    FAILS(rk_cluster_roles(&config->cluster, &config->yaml, 2, &roles), RK_CONFIG,
+    FAILS(rk_cluster_section_roles(&config->cluster, &config->yaml, 2, &roles), RK_CONFIG,
           "run.yaml:3: key 'reader_ranks': too large: no rank is left to train\nhint: there are 2 ranks: "
           "start more, or set reader_ranks below 2");
     rk_config_free(config);

@@ -53,7 +53,7 @@ typedef struct built {
 
 static void build(const char *run, built *out) {
     OK(rk_config_parse(run, "run.yaml", NULL, NULL, 0, &out->config));
-    OK(rk_config_expand(out->config));
+    OK(rk_config_expand_patterns(out->config));
     OK(rk_dataset_open(out->config, "train", &out->dataset));
     OK(rk_model_create(out->config, out->dataset, &out->model));
 }
@@ -197,7 +197,7 @@ static void test_left_out(void **state) {
                  "weight}\nmodel: dnn\n",
                  cases[i].features);
         OK(rk_config_parse(run, "run.yaml", NULL, NULL, 0, &config));
-        OK(rk_config_expand(config));
+        OK(rk_config_expand_patterns(config));
         rk_config_free(config);
         assert_string_equal(warnings, cases[i].warnings);
     }
@@ -234,7 +234,7 @@ static void test_many(void **state) {
 static rk_status expand_and_free(void) {
     rk_config *config;
     RK_TRY(rk_config_parse(text, "run.yaml", NULL, NULL, 0, &config));
-    rk_status status = rk_config_expand(config);
+    rk_status status = rk_config_expand_patterns(config);
     rk_config_free(config);
     return status;
 }

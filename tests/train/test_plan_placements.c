@@ -132,7 +132,7 @@ static void test_cluster_files(void **state) {
     rk_machine *machines;
     rk_roles roles;
     OK(rk_cluster_file_parse("c.yaml", parted, strlen(parted), &file));
-    OK(rk_cluster_file_ranks(&file, 0, &machines, &roles));
+    OK(rk_cluster_file_list_ranks(&file, 0, &machines, &roles));
     assert_true(roles.n_trainers == 3 && roles.n_owners == 4); /* who trains comes first */
     assert_true(machines[0].group == 1 && machines[2].host == 0 && machines[3].group == 0 &&
                 machines[4].host == 1 && machines[6].host == 2);
@@ -142,9 +142,9 @@ static void test_cluster_files(void **state) {
     FAILS(rk_cluster_file_missing_error(&file), RK_CONFIG,
           "c.yaml:3: key 'gflops': is missing\nhint: set it, or use --measure for what this machine reaches");
     rk_free(machines);
-    FAILS(rk_cluster_file_ranks(&file, 8, &machines, &roles), RK_INVALID_ARGUMENT,
+    FAILS(rk_cluster_file_list_ranks(&file, 8, &machines, &roles), RK_INVALID_ARGUMENT,
           "--ranks 8 is more than the cluster's 7 ranks");
-    FAILS(rk_cluster_file_ranks(&file, 5, &machines, &roles), RK_INVALID_ARGUMENT,
+    FAILS(rk_cluster_file_list_ranks(&file, 5, &machines, &roles), RK_INVALID_ARGUMENT,
           "--ranks 5 cannot be used with a cluster file that gives ranks roles\nhint: change the counts in "
           "'c.yaml'");
     rk_cluster_file_release(&file);

@@ -167,7 +167,7 @@ static void mistaken(const char *override, const char *message) {
     rk_config *config;
     rk_interactions *known;
     OK(rk_config_parse(run_text, "run.yaml", directory, &override, 1, &config));
-    FAILS(rk_config_interactions(config, &known), RK_CONFIG, message);
+    FAILS(rk_config_load_interactions(config, &known), RK_CONFIG, message);
     rk_config_free(config);
 }
 

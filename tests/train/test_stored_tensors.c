@@ -30,7 +30,7 @@ static void make_state(const tensor *tensors, size_t n, rk_state_dict *out) {
 static char *write_checkpoint(const tensor *tensors, size_t n) {
     static int64_t step = 0;
     rk_progress progress = {.step = ++step};
-    const rk_inputs inputs = {0};
+    const rk_input_fingerprints inputs = {0};
     rk_state_dict state;
     char *path;
     make_state(tensors, n, &state);
@@ -69,7 +69,7 @@ static void test_parts_that_overlap(void **state) {
     open_fails(parts, 2, message);
     char *path = write_checkpoint(parts, 2);
     make_state(&whole, 1, &wanted);
-    FAILS(rk_checkpoint_read(path, &wanted), RK_BAD_DATA, message);
+    FAILS(rk_checkpoint_read_tensors(path, &wanted), RK_BAD_DATA, message);
     rk_state_dict_release(&wanted);
     rk_free(path);
 }

@@ -25,7 +25,7 @@ void rk_checkpoint_temporary_name(int64_t step, char name[RK_CHECKPOINT_NAME_BYT
 }
 
 /* The step that a name tells, or -1: it is not one that a run gives. */
-static int64_t step_of_name(const char *name) {
+static int64_t parse_step_of_name(const char *name) {
     char canonical[RK_CHECKPOINT_NAME_BYTES];
     if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9') return -1;
     int64_t step = strtoll(name + 5, NULL, 10);
@@ -37,15 +37,15 @@ static bool begins_with(const char *name, const char *start) {
     return strncmp(name, start, strlen(start)) == 0;
 }
 
-bool rk_checkpoint_is_named(const char *path, int64_t step) {
+bool rk_checkpoint_is_of_step(const char *path, int64_t step) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     if (begins_with(name, TEMPORARY)) name += strlen(TEMPORARY);
-    int64_t named = step_of_name(name);
+    int64_t named = parse_step_of_name(name);
     return named < 0 || named == step;
 }
 
 static int compare_steps(const void *a, const void *b) {
-    int64_t x = step_of_name(*(char *const *)a), y = step_of_name(*(char *const *)b);
+    int64_t x = parse_step_of_name(*(char *const *)a), y = parse_step_of_name(*(char *const *)b);
     return (x > y) - (x < y);
 }
 
@@ -62,12 +62,12 @@ rk_status rk_checkpoint_list(const char *output, rk_text_list *out) {
     RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
     RK_TRY(list_directory_entries(root, &all));
     for (size_t i = 0; i < all.n; i++)
-        if (step_of_name(all.texts[i]) >= 0) RK_TRY(rk_text_list_add(out, all.texts[i]));
+        if (parse_step_of_name(all.texts[i]) >= 0) RK_TRY(rk_text_list_add(out, all.texts[i]));
     if (out->n) qsort(out->texts, out->n, sizeof *out->texts, compare_steps);
     return RK_OK;
 }
 
-static rk_status move_path(const char *from, const char *to) {
+static rk_status rename_path(const char *from, const char *to) {
     return rename(from, to) == 0 ? RK_OK
                                  : rk_error_errno(RK_IO, errno, "could not rename '%s' to '%s'", from, to);
 }
@@ -82,7 +82,7 @@ static bool exchange_paths(const char *a, const char *b) {
 #endif
 }
 
-static rk_status replaced_path(const char *root, const char *name, char **out) {
+static rk_status path_of_replaced(const char *root, const char *name, char **out) {
     char old[RK_CHECKPOINT_NAME_BYTES];
     snprintf(old, sizeof old, OLD "%s", name);
     RK_TRY(rk_path_join(root, old, out));
@@ -92,13 +92,13 @@ static rk_status replaced_path(const char *root, const char *name, char **out) {
 }
 
 /* Where a file system cannot exchange: a crash between the two renames leaves the new one whole under its
- * temporary name, which rk_checkpoint_recover mends. */
+ * temporary name, which rk_checkpoint_recover_interrupted mends. */
 static rk_status replace_in_two_renames(const char *root, const char *temporary, const char *name,
                                         const char *path) {
     RK_AUTOFREE char *old = NULL;
-    RK_TRY(replaced_path(root, name, &old));
-    RK_TRY(move_path(path, old));
-    rk_status status = move_path(temporary, path);
+    RK_TRY(path_of_replaced(root, name, &old));
+    RK_TRY(rename_path(path, old));
+    rk_status status = rename_path(temporary, path);
     if (status != RK_OK) (void)rename(old, path);
     RK_TRY(status);
     RK_TRY(rk_sync_directory(root));
@@ -113,7 +113,7 @@ static rk_status commit_directory(const char *root, const char *temporary, const
         exchanged = exchange_paths(temporary, path);
         if (!exchanged) return replace_in_two_renames(root, temporary, name, path);
     } else {
-        RK_TRY(move_path(temporary, path));
+        RK_TRY(rename_path(temporary, path));
     }
     RK_TRY(rk_sync_directory(root));
     return exchanged ? rk_remove_tree(temporary) : RK_OK;
@@ -128,19 +128,19 @@ rk_status rk_checkpoint_commit(const char *root, const char *temporary, const ch
 static rk_status remove_checkpoint(const char *root, const char *name) {
     RK_AUTOFREE char *path = NULL, *old = NULL;
     RK_TRY(rk_path_join(root, name, &path));
-    RK_TRY(replaced_path(root, name, &old));
-    RK_TRY(move_path(path, old));
+    RK_TRY(path_of_replaced(root, name, &old));
+    RK_TRY(rename_path(path, old));
     RK_TRY(rk_sync_directory(root));
     return rk_remove_tree(old);
 }
 
 /* One that cannot be removed, such as one that is read over NFS, does not end the run. */
-static void remove_or_warn(const char *root, const char *name) {
+static void remove_checkpoint_or_warn(const char *root, const char *name) {
     if (remove_checkpoint(root, name) != RK_OK)
         rk_log(RK_LOG_WARNING, "an old checkpoint could not be removed: %s", rk_last_error());
 }
 
-rk_status rk_checkpoint_retain(const rk_config *config, const rk_progress *progress) {
+rk_status rk_checkpoint_remove_old(const rk_config *config, const rk_progress *progress) {
     RK_AUTOFREE char *root = NULL;
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     int64_t best = config->keeps_best ? progress->stopping.best_step : -1,
@@ -148,10 +148,10 @@ rk_status rk_checkpoint_retain(const rk_config *config, const rk_progress *progr
     RK_TRY(rk_path_join(config->train.output, RK_CHECKPOINTS, &root));
     RK_TRY(rk_checkpoint_list(config->train.output, &names));
     for (size_t i = names.n; i-- > 0;) {
-        int64_t step = step_of_name(names.texts[i]);
+        int64_t step = parse_step_of_name(names.texts[i]);
         bool stays = step == progress->step || (step < progress->step && left > 0);
         if (stays) left--;
-        if (!stays && step != best) remove_or_warn(root, names.texts[i]);
+        if (!stays && step != best) remove_checkpoint_or_warn(root, names.texts[i]);
     }
     return RK_OK;
 }
@@ -186,11 +186,11 @@ static rk_status promote_temporary(const char *root, const char *temporary, cons
 }
 
 /* Whether it is `prefix` and the name of a step: what is called otherwise is not the run's. */
-static bool is_leftover(const char *name, const char *prefix) {
-    return begins_with(name, prefix) && step_of_name(name + strlen(prefix)) >= 0;
+static bool is_prefixed_step_name(const char *name, const char *prefix) {
+    return begins_with(name, prefix) && parse_step_of_name(name + strlen(prefix)) >= 0;
 }
 
-static rk_status recover_or_remove(const char *root, const char *name) {
+static rk_status recover_or_remove_temporary(const char *root, const char *name) {
     RK_AUTOFREE char *path = NULL;
     bool promoted = false;
     RK_TRY(rk_path_join(root, name, &path));
@@ -199,13 +199,13 @@ static rk_status recover_or_remove(const char *root, const char *name) {
     return promoted ? RK_OK : rk_remove_tree(path);
 }
 
-rk_status rk_checkpoint_recover(const char *output) {
+rk_status rk_checkpoint_recover_interrupted(const char *output) {
     RK_AUTOFREE char *root = NULL;
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
     RK_TRY(list_directory_entries(root, &names));
     for (size_t i = names.n; i-- > 0;) /* .tmp- before .old- */
-        if (is_leftover(names.texts[i], TEMPORARY) || is_leftover(names.texts[i], OLD))
-            RK_TRY(recover_or_remove(root, names.texts[i]));
+        if (is_prefixed_step_name(names.texts[i], TEMPORARY) || is_prefixed_step_name(names.texts[i], OLD))
+            RK_TRY(recover_or_remove_temporary(root, names.texts[i]));
     return RK_OK;
 }

@@ -10,7 +10,7 @@
 #include "embedding/tiered/row_log.h"
 #include "train/checkpoint/checkpoint.h"
 
-static rk_status verify_file(const char *directory, const struct rk_manifest_file *file) {
+static rk_status verify_file_checksum(const char *directory, const struct rk_manifest_file *file) {
     RK_AUTOFREE char *path = NULL;
     RK_AUTO(rk_mapped_file_release) rk_mapped_file map = {0};
     RK_TRY(rk_path_join(directory, file->name, &path));
@@ -26,7 +26,7 @@ static rk_status verify_file(const char *directory, const struct rk_manifest_fil
 }
 
 /* Of the folders with rows on a disk, every rank its share. */
-static rk_status verify_rows(const rk_comm *comm, const char *path) {
+static rk_status verify_row_logs(const rk_comm *comm, const char *path) {
     RK_AUTOFREE char *rows = NULL;
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(rk_path_join(path, RK_CHECKPOINT_ROWS, &rows));
@@ -47,7 +47,7 @@ static bool is_first_rank(const rk_comm *comm) {
 /* Every rank's share of the files. */
 static rk_status verify_files(const rk_comm *comm, const char *path, const rk_manifest *m) {
     for (size_t i = (size_t)rk_comm_rank(comm); i < m->n_files; i += (size_t)rk_comm_size(comm))
-        RK_TRY(verify_file(path, &m->files[i]));
+        RK_TRY(verify_file_checksum(path, &m->files[i]));
     return RK_OK;
 }
 
@@ -55,7 +55,7 @@ static rk_status verify_over_ranks(rk_comm *comm, const char *path) {
     RK_AUTO(rk_manifest_release) rk_manifest m = {0};
     RK_TRY(rk_comm_agree_on_status(comm, rk_manifest_read(path, &m)));
     RK_TRY(rk_comm_agree_on_status(comm, verify_files(comm, path, &m)));
-    return rk_comm_agree_on_status(comm, verify_rows(comm, path));
+    return rk_comm_agree_on_status(comm, verify_row_logs(comm, path));
 }
 
 rk_status rk_checkpoint_verify(const char *path) {
@@ -64,21 +64,21 @@ rk_status rk_checkpoint_verify(const char *path) {
     return verify_over_ranks(self, path);
 }
 
-static rk_status join_output_path(const char *output, const char *name, char **out) {
+static rk_status checkpoint_path_in_output(const char *output, const char *name, char **out) {
     RK_AUTOFREE char *root = NULL;
     RK_TRY(rk_path_join(output, RK_CHECKPOINTS, &root));
     return rk_path_join(root, name, out);
 }
 
-rk_status rk_checkpoint_path(const char *output, int64_t step, char **out) {
+rk_status rk_checkpoint_path_of_step(const char *output, int64_t step, char **out) {
     char name[RK_CHECKPOINT_NAME_BYTES];
     rk_checkpoint_name(step, name);
-    return join_output_path(output, name, out);
+    return checkpoint_path_in_output(output, name, out);
 }
 
 /* Whether the search for a whole one goes on behind this one. One that could not be read, or that a newer
  * program wrote, is not damaged. */
-static bool skips_damaged(rk_comm *comm, const char *path, rk_status status) {
+static bool is_damaged_and_skipped(rk_comm *comm, const char *path, rk_status status) {
     if (status != RK_BAD_DATA && status != RK_NOT_FOUND) return false;
     if (is_first_rank(comm) && rk_file_exists(path))
         rk_log(RK_LOG_WARNING, "checkpoint '%s' is damaged and was skipped: %s", path, rk_last_error());
@@ -86,7 +86,7 @@ static bool skips_damaged(rk_comm *comm, const char *path, rk_status status) {
 }
 
 /* `path` is *out if all is well; what is no checkpoint that may be used stays with the caller. */
-static rk_status verify_path(rk_comm *comm, char **path, char **out) {
+static rk_status verify_checkpoint_path(rk_comm *comm, char **path, char **out) {
     RK_TRY(verify_over_ranks(comm, *path));
     *out = *path;
     *path = NULL;
@@ -94,7 +94,7 @@ static rk_status verify_path(rk_comm *comm, char **path, char **out) {
 }
 
 /* The first rank's text (NULL: none) to all ranks, in place of theirs; freed where that fails. */
-static rk_status broadcast_text(rk_comm *comm, rk_status status, char **text) {
+static rk_status broadcast_status_and_text(rk_comm *comm, rk_status status, char **text) {
     RK_TRY(rk_comm_agree_on_status(comm, status));
     return rk_comm_broadcast_text(comm, text);
 }
@@ -103,42 +103,42 @@ static rk_status broadcast_text(rk_comm *comm, rk_status status, char **text) {
 static rk_status find_newest(rk_comm *comm, const char *directory, const rk_text_list *names, char **out) {
     for (size_t n = names->n;;) {
         RK_AUTOFREE char *path = NULL;
-        rk_status status = n ? join_output_path(directory, names->texts[--n], &path) : RK_OK;
-        RK_TRY(broadcast_text(comm, status, &path));
+        rk_status status = n ? checkpoint_path_in_output(directory, names->texts[--n], &path) : RK_OK;
+        RK_TRY(broadcast_status_and_text(comm, status, &path));
         if (!path) return rk_error(RK_NOT_FOUND, "there is no complete checkpoint in '%s'", directory);
-        status = verify_path(comm, &path, out);
-        if (!skips_damaged(comm, path, status)) return status;
+        status = verify_checkpoint_path(comm, &path, out);
+        if (!is_damaged_and_skipped(comm, path, status)) return status;
     }
 }
 
 /* Where the best one is by the newest manifest that is whole; NULL if that run does not end with the best, or
  * has none. */
-static rk_status read_best_path(rk_comm *comm, const char *directory, const rk_text_list *names, char **out) {
+static rk_status find_best_path(rk_comm *comm, const char *directory, const rk_text_list *names, char **out) {
     *out = NULL;
     for (size_t n = names->n; n > 0;) {
         RK_AUTOFREE char *path = NULL;
         RK_AUTO(rk_manifest_release) rk_manifest m = {0};
-        RK_TRY(join_output_path(directory, names->texts[--n], &path));
+        RK_TRY(checkpoint_path_in_output(directory, names->texts[--n], &path));
         rk_status status = rk_manifest_read(path, &m);
-        if (skips_damaged(comm, path, status)) continue;
+        if (is_damaged_and_skipped(comm, path, status)) continue;
         RK_TRY(status);
         if (!m.keeps_best || isnan(m.progress.stopping.best)) return RK_OK;
-        return rk_checkpoint_path(directory, m.progress.stopping.best_step, out);
+        return rk_checkpoint_path_of_step(directory, m.progress.stopping.best_step, out);
     }
     return RK_OK;
 }
 
-static rk_status find_over_ranks(rk_comm *comm, const char *directory, const rk_text_list *names, bool best,
-                                 char **out) {
+static rk_status find_checkpoint_over_ranks(rk_comm *comm, const char *directory, const rk_text_list *names,
+                                            bool best, char **out) {
     RK_AUTOFREE char *path = NULL;
-    rk_status status = best && is_first_rank(comm) ? read_best_path(comm, directory, names, &path) : RK_OK;
-    RK_TRY(broadcast_text(comm, status, &path));
+    rk_status status = best && is_first_rank(comm) ? find_best_path(comm, directory, names, &path) : RK_OK;
+    RK_TRY(broadcast_status_and_text(comm, status, &path));
     if (!path) return find_newest(comm, directory, names, out);
-    status = verify_path(comm, &path, out);
-    return skips_damaged(comm, path, status) ? find_newest(comm, directory, names, out) : status;
+    status = verify_checkpoint_path(comm, &path, out);
+    return is_damaged_and_skipped(comm, path, status) ? find_newest(comm, directory, names, out) : status;
 }
 
-static bool is_checkpoint(const char *path) {
+static bool has_manifest(const char *path) {
     RK_AUTOFREE char *manifest = NULL;
     if (rk_path_join(path, "manifest.json", &manifest) != RK_OK) return false;
     bool there = rk_file_exists(manifest);
@@ -153,7 +153,7 @@ static rk_status list_checkpoints(const char *directory, rk_text_list *names) {
 
 /* Whether the run has other checkpoints than these by now: it trains beside, and may have removed all that
  * were looked at. The same on all ranks. */
-static bool list_has_changed(rk_comm *comm, const char *directory, const rk_text_list *names) {
+static bool has_checkpoint_list_changed(rk_comm *comm, const char *directory, const rk_text_list *names) {
     RK_AUTO(rk_text_list_release) rk_text_list now = {0};
     bool moved = false;
     if (is_first_rank(comm) && list_checkpoints(directory, &now) == RK_OK) {
@@ -168,18 +168,17 @@ static rk_status find_in_current_list(rk_comm *comm, const char *directory, bool
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     *again = false;
     RK_TRY(rk_comm_agree_on_status(comm, is_first_rank(comm) ? list_checkpoints(directory, &names) : RK_OK));
-    rk_status status = find_over_ranks(comm, directory, &names, best, out);
-    if (status == RK_NOT_FOUND) *again = list_has_changed(comm, directory, &names);
+    rk_status status = find_checkpoint_over_ranks(comm, directory, &names, best, out);
+    if (status == RK_NOT_FOUND) *again = has_checkpoint_list_changed(comm, directory, &names);
     return status;
 }
 
-rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool best, char **out) {
+rk_status rk_checkpoint_find_over_ranks(rk_comm *comm, const char *directory, bool best, char **out) {
     enum { TRIES = 100 };
     RK_AUTOFREE char *itself = NULL;
-    rk_status status =
-        is_first_rank(comm) && is_checkpoint(directory) ? rk_strdup(directory, &itself) : RK_OK;
-    RK_TRY(broadcast_text(comm, status, &itself));
-    if (itself) return verify_path(comm, &itself, out);
+    rk_status status = is_first_rank(comm) && has_manifest(directory) ? rk_strdup(directory, &itself) : RK_OK;
+    RK_TRY(broadcast_status_and_text(comm, status, &itself));
+    if (itself) return verify_checkpoint_path(comm, &itself, out);
     bool again = true;
     for (int i = 0; i < TRIES && again; i++)
         status = find_in_current_list(comm, directory, best, &again, out);
@@ -189,7 +188,7 @@ rk_status rk_checkpoint_find_over(rk_comm *comm, const char *directory, bool bes
 static rk_status find_in_one_process(const char *directory, bool best, char **out) {
     RK_AUTO(rk_comm_auto_free) rk_comm *self = NULL;
     RK_TRY(rk_comm_self(&self));
-    return rk_checkpoint_find_over(self, directory, best, out);
+    return rk_checkpoint_find_over_ranks(self, directory, best, out);
 }
 
 rk_status rk_checkpoint_find(const char *directory, char **out) {

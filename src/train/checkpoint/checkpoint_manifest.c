@@ -13,7 +13,7 @@
 void rk_manifest_release(rk_manifest *m) {
     for (size_t i = 0; i < m->n_files; i++) rk_free(m->files[i].name);
     rk_free(m->files);
-    rk_inputs_release(&m->inputs);
+    rk_input_fingerprints_release(&m->inputs);
     RK_FREE_ALL(m->metric, m->plateau_metric);
     *m = (rk_manifest){0};
 }
@@ -55,7 +55,7 @@ static rk_status read_bool(json_t *object, const char *key, bool *out) {
     return RK_OK;
 }
 
-static rk_status read_text(json_t *object, const char *key, char **out) {
+static rk_status read_string(json_t *object, const char *key, char **out) {
     json_t *value = json_object_get(object, key);
     if (value && !json_is_string(value)) return invalid_value_error(key);
     return value ? rk_strdup(json_string_value(value), out) : RK_OK;
@@ -92,11 +92,11 @@ static rk_status read_progress(json_t *p, rk_manifest *m) {
     RK_TRY(read_bool(p, "finished", &out->finished));
     m->keeps_best = true;
     RK_TRY(read_bool(p, "keep_best", &m->keeps_best));
-    RK_TRY(read_text(p, "metric", &m->metric));
-    return read_text(p, "plateau_metric", &m->plateau_metric);
+    RK_TRY(read_string(p, "metric", &m->metric));
+    return read_string(p, "plateau_metric", &m->plateau_metric);
 }
 
-static rk_status read_file(json_t *entry, rk_manifest *m) {
+static rk_status read_file_entry(json_t *entry, rk_manifest *m) {
     const char *name = json_string_value(json_object_get(entry, "name"));
     int64_t crc, n_bytes;
     RK_FAIL_IF(!name || strstr(name, "..") || name[0] == '/', RK_BAD_DATA,
@@ -109,11 +109,11 @@ static rk_status read_file(json_t *entry, rk_manifest *m) {
     return rk_strdup(name, &file->name);
 }
 
-static rk_status read_files(json_t *files, rk_manifest *m) {
+static rk_status read_file_entries(json_t *files, rk_manifest *m) {
     size_t n = json_array_size(files);
     if (n == 0) return invalid_value_error("files");
     RK_TRY(rk_alloc(n, sizeof *m->files, &m->files));
-    for (size_t i = 0; i < n; i++) RK_TRY(read_file(json_array_get(files, i), m));
+    for (size_t i = 0; i < n; i++) RK_TRY(read_file_entry(json_array_get(files, i), m));
     return RK_OK;
 }
 
@@ -124,9 +124,9 @@ static rk_status read_manifest_json(json_t *root, rk_manifest *m) {
                (long long)version);
     RK_TRY(read_progress(json_object_get(root, "progress"), m));
     json_t *data = json_object_get(root, "data"); /* which older ones do not say */
-    if (data) RK_TRY(rk_inputs_from_json(data, &m->inputs));
+    if (data) RK_TRY(rk_input_fingerprints_from_json(data, &m->inputs));
     m->has_inputs = data != NULL;
-    return read_files(json_object_get(root, "files"), m);
+    return read_file_entries(json_object_get(root, "files"), m);
 }
 
 static rk_status parse_manifest(char *text, rk_manifest *m) {
@@ -151,7 +151,7 @@ rk_status rk_manifest_read(const char *path, rk_manifest *out) {
     RK_TRY(rk_path_join(path, "manifest.json", &file));
     RK_TRY(rk_file_read(file, &text, &n_bytes));
     rk_status status = parse_manifest(text, &m);
-    if (status == RK_OK && !rk_checkpoint_is_named(path, m.progress.step))
+    if (status == RK_OK && !rk_checkpoint_is_of_step(path, m.progress.step))
         status = rk_error(RK_BAD_DATA, "its manifest is of step %lld", (long long)m.progress.step);
     if (status != RK_OK) return rk_error_context(status, "'%s'", file);
     *out = m;

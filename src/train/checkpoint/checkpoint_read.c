@@ -20,17 +20,18 @@ typedef struct wanted_tensor {
 } wanted_tensor;
 
 /* Counters stand in every part of a table: any of them will do. */
-static bool is_counter(const rk_state_dict_entry *entry) {
+static bool is_counter_tensor(const rk_state_dict_entry *entry) {
     return entry->type == RK_I64 && entry->n_dims == 1 && entry->dims[0] == 1;
 }
 
-static rk_status copy_tensor(wanted_tensor *to, const rk_safetensors_entry *from, const rk_tensor_part *part,
-                             const void *data) {
+static rk_status copy_tensor_part(wanted_tensor *to, const rk_safetensors_entry *from,
+                                  const rk_tensor_part *part, const void *data) {
     RK_FAIL_IF(to->entry->type != from->type, RK_CONFIG,
                "tensor '%s' is stored with another dtype\nhint: the configuration changed since the "
                "checkpoint was saved",
                from->name);
-    if (is_counter(to->entry) && from->n_bytes == sizeof(int64_t) && !part->is_block && !to->part.is_block) {
+    if (is_counter_tensor(to->entry) && from->n_bytes == sizeof(int64_t) && !part->is_block &&
+        !to->part.is_block) {
         memcpy(to->entry->data, data, sizeof(int64_t));
         to->n_read = 1;
         return RK_OK;
@@ -56,7 +57,7 @@ static rk_status copy_wanted_tensor(reading *r, const rk_safetensors_entry *from
     for (size_t k = 0; k < r->n; k++)
         if (rk_tensor_parts_same_tensor(&r->list[k].part, &part)) {
             r->list[k].is_there = true;
-            RK_TRY(copy_tensor(&r->list[k], from, &part, data));
+            RK_TRY(copy_tensor_part(&r->list[k], from, &part, data));
         }
     return RK_OK;
 }
@@ -114,7 +115,7 @@ static rk_status read_shards(reading *r, const char *path) {
     return RK_OK;
 }
 
-static rk_status list_requested(const rk_state_dict *state, wanted_tensor **out) {
+static rk_status list_requested_tensors(const rk_state_dict *state, wanted_tensor **out) {
     RK_TRY(rk_alloc(state->n, sizeof **out, out));
     for (size_t i = 0; i < state->n; i++) {
         const rk_state_dict_entry *e = &state->entries[i];
@@ -126,19 +127,20 @@ static rk_status list_requested(const rk_state_dict *state, wanted_tensor **out)
     return RK_OK;
 }
 
-static bool ends_with(const rk_tensor_part *part, const char *ending) {
+static bool part_name_ends_with(const rk_tensor_part *part, const char *ending) {
     size_t n = strlen(ending);
     return part->name_bytes > n && memcmp(part->name + part->name_bytes - n, ending, n) == 0;
 }
 
 /* A dynamic table has the keys that were admitted and not evicted: with fewer, keys and rows were lost
  * together. Its keys stand before its totals. */
-static rk_status check_totals(const wanted_tensor *list, size_t n) {
+static rk_status check_key_totals(const wanted_tensor *list, size_t n) {
     const rk_tensor_part *keys = NULL;
     for (size_t i = 0; i < n; i++) {
         const rk_tensor_part *part = &list[i].part;
-        if (ends_with(part, "/keys")) keys = part;
-        if (!keys || !ends_with(part, "/totals") || list[i].entry->type != RK_I64 || part->n_elements != 3)
+        if (part_name_ends_with(part, "/keys")) keys = part;
+        if (!keys || !part_name_ends_with(part, "/totals") || list[i].entry->type != RK_I64 ||
+            part->n_elements != 3)
             continue;
         const int64_t *totals = list[i].entry->data;
         int64_t n_wanted;
@@ -152,21 +154,21 @@ static rk_status check_totals(const wanted_tensor *list, size_t n) {
     return RK_OK;
 }
 
-rk_status rk_checkpoint_read(const char *path, const rk_state_dict *state) {
+rk_status rk_checkpoint_read_tensors(const char *path, const rk_state_dict *state) {
     RK_AUTOFREE wanted_tensor *list = NULL;
     /* Values are counted as they are read: none may be there twice. */
     RK_TRY(rk_stored_tensors_check_files(path));
-    RK_TRY(list_requested(state, &list));
+    RK_TRY(list_requested_tensors(state, &list));
     reading r = {.take = copy_wanted_tensor, .list = list, .n = state->n};
     RK_TRY(read_shards(&r, path));
     for (size_t i = 0; i < state->n; i++)
         RK_FAIL_IF(!list[i].is_there || list[i].n_read != list[i].n_elements, RK_CONFIG,
                    "'%s' has %s tensor '%s'", path, list[i].n_read ? "only a part of" : "no",
                    state->entries[i].name);
-    return check_totals(list, state->n);
+    return check_key_totals(list, state->n);
 }
 
-static rk_status load_rows(const char *path, rk_model *model) {
+static rk_status load_row_files(const char *path, rk_model *model) {
     RK_AUTOFREE char *folder = NULL;
     if (!rk_model_has_row_files(model)) return RK_OK;
     RK_TRY(rk_path_join(path, RK_CHECKPOINT_ROWS, &folder));
@@ -185,8 +187,8 @@ rk_status rk_checkpoint_read_model(const char *path, rk_model *model, rk_state_d
         rk_state_dict_release(state);
         RK_TRY(rk_model_state_dict(model, state));
     }
-    RK_TRY(rk_checkpoint_read(path, state));
-    return load_rows(path, model);
+    RK_TRY(rk_checkpoint_read_tensors(path, state));
+    return load_row_files(path, model);
 }
 
 rk_status rk_checkpoint_take_before_images(const char *path, rk_take_before_image take, void *context) {
@@ -208,15 +210,15 @@ rk_status rk_checkpoint_read_residual(const char *path, rk_model *model) {
     return read_shards(&r, path);
 }
 
-rk_status rk_checkpoint_run_file(const char *path, const char *const *overrides, size_t n_overrides,
-                                 rk_config **out) {
+rk_status rk_checkpoint_load_run_file(const char *path, const char *const *overrides, size_t n_overrides,
+                                      rk_config **out) {
     RK_AUTOFREE char *file = NULL, *text = NULL, *directory_file = NULL, *directory = NULL;
     size_t n_bytes;
     RK_TRY(rk_path_join(path, "config.yaml", &file));
     RK_TRY(rk_file_read(file, &text, &n_bytes));
     RK_TRY(rk_path_join(path, "directory.txt", &directory_file));
-    RK_TRY(rk_is_export(path) ? rk_strdup("", &directory)
-                              : rk_file_read(directory_file, &directory, &n_bytes));
+    RK_TRY(rk_directory_is_export(path) ? rk_strdup("", &directory)
+                                        : rk_file_read(directory_file, &directory, &n_bytes));
     if (!rk_file_exists(directory))
         directory[0] = 0; /* moved since: paths are then relative to where the program runs */
     return rk_config_parse(text, file, directory, overrides, n_overrides, out);
@@ -225,7 +227,7 @@ rk_status rk_checkpoint_run_file(const char *path, const char *const *overrides,
 rk_status rk_checkpoint_config(const char *path, const char *const *overrides, size_t n_overrides,
                                rk_config **out) {
     RK_AUTO(rk_config_auto_free) rk_config *config = NULL;
-    RK_TRY(rk_checkpoint_run_file(path, overrides, n_overrides, &config));
+    RK_TRY(rk_checkpoint_load_run_file(path, overrides, n_overrides, &config));
     RK_TRY(rk_transforms_load_files(&config->data, path, &config->transforms));
     rk_transforms_set_directory(config->transforms, config->directory);
     *out = config;
@@ -233,14 +235,14 @@ rk_status rk_checkpoint_config(const char *path, const char *const *overrides, s
     return RK_OK;
 }
 
-rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_model_device *device,
-                              const rk_model_cluster *cluster, rk_export_rows rows, const rk_row_reading *how,
-                              rk_model **out) {
+rk_status rk_checkpoint_build_model(const char *path, rk_config *config, const rk_model_device *device,
+                                    const rk_model_cluster *cluster, rk_export_rows rows,
+                                    const rk_row_reading *how, rk_model **out) {
     RK_AUTO(rk_model_auto_free) rk_model *model = NULL;
     RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
     RK_AUTO(rk_model_reader_close) rk_model_reader stored = {0};
     RK_AUTO(rk_row_source_auto) rk_row_source *source = NULL;
-    bool by_rows = rows != RK_EXPORT_ROWS_TRAINED || rk_is_export(path);
+    bool by_rows = rows != RK_EXPORT_ROWS_TRAINED || rk_directory_is_export(path);
     rk_model_options options;
     RK_TRY(rk_config_model_options(config, rk_transforms_schema(config->transforms), false, &options));
     RK_TRY(rk_config_set_interactions(config, &options));
@@ -255,11 +257,12 @@ rk_status rk_checkpoint_model(const char *path, rk_config *config, const rk_mode
         RK_TRY(rk_model_reader_row_source(&stored, path, !device && !cluster, how, &source));
         options.row_source = &source;
     }
-    options.has_missing_rows = rk_is_export(path);
+    options.has_missing_rows = rk_directory_is_export(path);
     RK_TRY(rk_model_build(&options, &model));
     if (by_rows) RK_TRY(rk_model_reader_load_keys(&stored, cluster != NULL, model));
     RK_TRY(rk_model_state_dict(model, &state));
-    RK_TRY(by_rows ? rk_model_reader_read(&stored, &state) : rk_checkpoint_read_model(path, model, &state));
+    RK_TRY(by_rows ? rk_model_reader_read_state(&stored, &state)
+                   : rk_checkpoint_read_model(path, model, &state));
     RK_TRY(rk_model_reload(model));
     *out = model;
     model = NULL;
@@ -271,5 +274,5 @@ rk_status rk_checkpoint_load_model(const char *path, rk_model **out) {
     const rk_row_reading none = {0}; /* a checkpoint's rows are in its files */
     RK_TRY(rk_checkpoint_verify(path));
     RK_TRY(rk_checkpoint_config(path, NULL, 0, &config));
-    return rk_checkpoint_model(path, config, NULL, NULL, RK_EXPORT_ROWS_TRAINED, &none, out);
+    return rk_checkpoint_build_model(path, config, NULL, NULL, RK_EXPORT_ROWS_TRAINED, &none, out);
 }

@@ -31,7 +31,7 @@ static rk_status add_file_entry(writing *w, const char *name, uint32_t crc, uint
     return entry && json_array_append_new(w->files, entry) == 0 ? RK_OK : RK_NO_MEMORY_ERROR(0);
 }
 
-static rk_status write_text(writing *w, const char *name, const char *text, size_t n_bytes) {
+static rk_status write_text_file(writing *w, const char *name, const char *text, size_t n_bytes) {
     RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_path_join(w->directory, name, &path));
     RK_TRY(rk_file_write(path, text, n_bytes));
@@ -39,7 +39,7 @@ static rk_status write_text(writing *w, const char *name, const char *text, size
 }
 
 /* Entries in order, into files of about SHARD_BYTES. */
-static rk_status write_files(writing *w, const rk_state_dict *state) {
+static rk_status write_tensor_files(writing *w, const rk_state_dict *state) {
     size_t first = 0;
     for (int shard = 1; first < state->n; shard++) {
         uint64_t n_bytes = 0, file_bytes;
@@ -64,18 +64,18 @@ static rk_status write_files(writing *w, const rk_state_dict *state) {
 }
 
 /* What all trainers have is the first one's to write. */
-static rk_status write_shards(writing *w, const rk_state_dict *state) {
-    if (rk_comm_rank(w->comm) == 0) return write_files(w, state);
+static rk_status write_tensors_of_rank(writing *w, const rk_state_dict *state) {
+    if (rk_comm_rank(w->comm) == 0) return write_tensor_files(w, state);
     RK_AUTOFREE rk_state_dict_entry *own = NULL;
     size_t n = 0;
     RK_TRY(rk_alloc(state->n, sizeof *own, &own));
     for (size_t i = 0; i < state->n; i++)
         if (!state->entries[i].shared) own[n++] = state->entries[i];
-    return write_files(w, &(rk_state_dict){.entries = own, .n = n});
+    return write_tensor_files(w, &(rk_state_dict){.entries = own, .n = n});
 }
 
 /* The other ranks' files, into the first one's list. */
-static rk_status gather_files(writing *w) {
+static rk_status gather_file_entries(writing *w) {
     char *text = json_dumps(w->files, JSON_COMPACT);
     if (!text) return RK_NO_MEMORY_ERROR(0);
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
@@ -106,7 +106,7 @@ static rk_status write_transforms(writing *w, const rk_transforms *transforms) {
 }
 
 /* Of each folder with rows on a disk that the ranks have written: so that none is missing unnoticed. */
-static rk_status add_row_lists(writing *w) {
+static rk_status add_row_list_files(writing *w) {
     RK_AUTOFREE char *rows = NULL;
     RK_AUTO(rk_text_list_release) rk_text_list folders = {0};
     RK_TRY(rk_path_join(w->directory, RK_CHECKPOINT_ROWS, &rows));
@@ -146,10 +146,10 @@ static json_t *progress_json(const rk_config *config, const rk_progress *p) {
 
 /* The manifest, last: a line of JSON and a line with its checksum. */
 static rk_status write_manifest(writing *w, const rk_config *config, const rk_progress *progress,
-                                const rk_inputs *inputs) {
+                                const rk_input_fingerprints *inputs) {
     json_auto_t *root = json_pack("{s:s, s:i, s:s, s:o, s:o, s:O}", "format", "reckon checkpoint", "version",
                                   1, "reckon", rk_version(), "progress", progress_json(config, progress),
-                                  "data", rk_inputs_to_json(inputs), "files", w->files);
+                                  "data", rk_input_fingerprints_to_json(inputs), "files", w->files);
     char *text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     if (!text) return RK_NO_MEMORY_ERROR(0);
     RK_AUTO(rk_buffer_release) rk_buffer manifest = {0};
@@ -162,40 +162,41 @@ static rk_status write_manifest(writing *w, const rk_config *config, const rk_pr
 }
 
 /* So that the data is found from wherever the checkpoint is read. */
-static rk_status write_directory(writing *w, const char *directory) {
+static rk_status write_data_directory_file(writing *w, const char *directory) {
     RK_AUTOFREE char *path = NULL;
     RK_TRY(rk_path_absolute(directory, &path));
-    return write_text(w, "directory.txt", path, strlen(path));
+    return write_text_file(w, "directory.txt", path, strlen(path));
 }
 
 static rk_status write_whole_checkpoint(writing *w, rk_config *config, const rk_progress *progress,
-                                        const rk_inputs *inputs) {
+                                        const rk_input_fingerprints *inputs) {
     RK_AUTOFREE char *resolved = NULL;
     const rk_transforms *transforms;
     RK_TRY(rk_config_transforms(config, NULL, NULL, &transforms));
     RK_TRY(write_transforms(w, transforms));
-    RK_TRY(write_text(w, "run.yaml", config->text, strlen(config->text)));
-    RK_TRY(write_directory(w, config->directory));
+    RK_TRY(write_text_file(w, "run.yaml", config->text, strlen(config->text)));
+    RK_TRY(write_data_directory_file(w, config->directory));
     RK_TRY(rk_config_to_yaml(config, &resolved));
-    RK_TRY(write_text(w, "config.yaml", resolved, strlen(resolved)));
-    RK_TRY(add_row_lists(w));
+    RK_TRY(write_text_file(w, "config.yaml", resolved, strlen(resolved)));
+    RK_TRY(add_row_list_files(w));
     RK_TRY(write_manifest(w, config, progress, inputs));
     return rk_sync_directory(w->directory);
 }
 
 /* Tensors by every rank, and when all have written theirs, the rest by the first one. */
-static rk_status write_over_ranks(writing *w, const rk_state_dict *state) {
-    RK_TRY(rk_comm_agree_on_status(w->comm, write_shards(w, state)));
-    if (rk_comm_size(w->comm) > 1) RK_TRY(rk_comm_agree_on_status(w->comm, gather_files(w)));
+static rk_status write_tensors_over_ranks(writing *w, const rk_state_dict *state) {
+    RK_TRY(rk_comm_agree_on_status(w->comm, write_tensors_of_rank(w, state)));
+    if (rk_comm_size(w->comm) > 1) RK_TRY(rk_comm_agree_on_status(w->comm, gather_file_entries(w)));
     return RK_OK;
 }
 
-static rk_status begin_writing(const writing *w) {
+static rk_status create_temporary_directory(const writing *w) {
     RK_TRY(rk_remove_tree(w->directory));
     return rk_make_directories(w->directory);
 }
 
-static rk_status name_paths(writing *w, const rk_config *config, int64_t step, char **root, char **path) {
+static rk_status make_checkpoint_paths(writing *w, const rk_config *config, int64_t step, char **root,
+                                       char **path) {
     char temporary[RK_CHECKPOINT_NAME_BYTES];
     rk_checkpoint_name(step, w->name);
     rk_checkpoint_temporary_name(step, temporary);
@@ -205,22 +206,22 @@ static rk_status name_paths(writing *w, const rk_config *config, int64_t step, c
 }
 
 /* Ranks that only hold rows do not count steps. */
-static rk_status agree_on_step(rk_comm *comm, int64_t *step) {
+static rk_status broadcast_step(rk_comm *comm, int64_t *step) {
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     RK_TRY(rk_comm_all_gather(comm, RK_CHANNEL_SUMS, step, sizeof *step, &all_to_all));
     return rk_all_to_all_copy_message(all_to_all, 0, sizeof *step, step);
 }
 
-static rk_status write_as_first_rank(writing *w, rk_config *config, const rk_progress *progress,
-                                     const rk_inputs *inputs, const char *root) {
+static rk_status write_and_commit(writing *w, rk_config *config, const rk_progress *progress,
+                                  const rk_input_fingerprints *inputs, const char *root) {
     RK_TRY(write_whole_checkpoint(w, config, progress, inputs));
     w->is_whole = true;
     RK_TRY(rk_checkpoint_commit(root, w->directory, w->name));
-    return rk_checkpoint_retain(config, progress);
+    return rk_checkpoint_remove_old(config, progress);
 }
 
 /* Rows on a disk, as links to their files. */
-static rk_status link_rows(const writing *w, rk_model *model) {
+static rk_status link_row_files(const writing *w, rk_model *model) {
     RK_AUTOFREE char *folder = NULL;
     if (!model || !rk_model_has_row_files(model)) return RK_OK;
     RK_TRY(rk_path_join(w->directory, RK_CHECKPOINT_ROWS, &folder));
@@ -230,21 +231,21 @@ static rk_status link_rows(const writing *w, rk_model *model) {
 }
 
 rk_status rk_checkpoint_write(rk_config *config, rk_comm *comm, rk_model *model, const rk_state_dict *state,
-                              const rk_progress *progress, const rk_inputs *inputs, char **out) {
+                              const rk_progress *progress, const rk_input_fingerprints *inputs, char **out) {
     writing w = {.comm = comm};
     RK_AUTOFREE char *root = NULL, *path = NULL;
     bool is_first = rk_comm_rank(comm) == 0;
     int64_t step = progress->step;
     rk_status status;
-    RK_GOTO(agree_on_step(comm, &step));
-    RK_GOTO(name_paths(&w, config, step, &root, &path));
+    RK_GOTO(broadcast_step(comm, &step));
+    RK_GOTO(make_checkpoint_paths(&w, config, step, &root, &path));
     w.files = json_array();
     if (!w.files) RK_GOTO(RK_NO_MEMORY_ERROR(0));
-    RK_GOTO(rk_comm_agree_on_status(comm, is_first ? begin_writing(&w) : RK_OK));
-    RK_GOTO(write_over_ranks(&w, state));
-    RK_GOTO(rk_comm_agree_on_status(comm, link_rows(&w, model)));
-    RK_GOTO(rk_comm_agree_on_status(
-        comm, is_first ? write_as_first_rank(&w, config, progress, inputs, root) : RK_OK));
+    RK_GOTO(rk_comm_agree_on_status(comm, is_first ? create_temporary_directory(&w) : RK_OK));
+    RK_GOTO(write_tensors_over_ranks(&w, state));
+    RK_GOTO(rk_comm_agree_on_status(comm, link_row_files(&w, model)));
+    RK_GOTO(rk_comm_agree_on_status(comm,
+                                    is_first ? write_and_commit(&w, config, progress, inputs, root) : RK_OK));
     *out = path;
     path = NULL;
 done:

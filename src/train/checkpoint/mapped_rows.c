@@ -53,8 +53,8 @@ static rk_status find_mapped_rows(const rk_row_source *source, const char *table
 }
 
 /* Rows of bytes n_bytes wide of a part that has all rows of its tensor; NULL: it has not. */
-static const rk_stored_part *find_whole_part(const rk_stored_tensor *tensor, int64_t first_column,
-                                             int64_t n_columns) {
+static const rk_stored_part *find_part_with_all_rows(const rk_stored_tensor *tensor, int64_t first_column,
+                                                     int64_t n_columns) {
     for (size_t i = 0; i < tensor->n_parts; i++) {
         const rk_stored_part *part = &tensor->parts[i];
         if (part->first_column == first_column && part->n_columns == n_columns && part->step == 1 &&
@@ -67,7 +67,7 @@ static const rk_stored_part *find_whole_part(const rk_stored_tensor *tensor, int
 /* Rows as they were trained, or fused codes: one part. data NULL: they stand otherwise. */
 static rk_status map_contiguous_rows(mapped_rows *m, const rk_stored_tensors *tensors,
                                      const rk_stored_tensor *tensor, rk_rows *out) {
-    const rk_stored_part *part = find_whole_part(tensor, 0, tensor->n_columns);
+    const rk_stored_part *part = find_part_with_all_rows(tensor, 0, tensor->n_columns);
     const uint8_t *data;
     if (!part || part->begin % rk_dtype_bytes(tensor->type)) return RK_OK;
     RK_TRY(rk_stored_part_map(tensors, tensor, part, m->files, &data));
@@ -85,7 +85,7 @@ static rk_status map_split_codes(mapped_rows *m, const rk_stored_tensors *tensor
     rk_row_columns piece = {0};
     for (int i = 0; i < 3; i++) {
         piece = rk_row_format_component(tensor->codes, tensor->dim, (rk_row_component)(RK_ROW_CODES + i));
-        const rk_stored_part *part = find_whole_part(tensor, piece.first, piece.n);
+        const rk_stored_part *part = find_part_with_all_rows(tensor, piece.first, piece.n);
         if (!part) return RK_OK;
         RK_TRY(rk_stored_part_map(tensors, tensor, part, m->files, &data[i]));
     }
@@ -97,7 +97,8 @@ static rk_status map_split_codes(mapped_rows *m, const rk_stored_tensors *tensor
     return RK_OK;
 }
 
-static rk_status add_table(mapped_rows *m, const rk_stored_tensors *tensors, const rk_stored_tensor *tensor) {
+static rk_status map_rows_of_table(mapped_rows *m, const rk_stored_tensors *tensors,
+                                   const rk_stored_tensor *tensor) {
     mapped_table *table = &m->tables[m->n];
     bool in_pieces = tensor->codes != RK_EXPORT_ROWS_TRAINED && tensor->n_parts > 1;
     *table = (mapped_table){.n_rows = tensor->n_rows};
@@ -116,7 +117,7 @@ rk_status rk_mapped_rows_create(const rk_stored_tensors *tensors, rk_row_source 
     source->ops = &ops;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(tensors->n_files, m->files), RK_ARRAY(tensors->n, m->tables)));
     m->n_files = tensors->n_files;
-    for (size_t i = 0; i < tensors->n; i++) RK_TRY(add_table(m, tensors, &tensors->list[i]));
+    for (size_t i = 0; i < tensors->n; i++) RK_TRY(map_rows_of_table(m, tensors, &tensors->list[i]));
     *out = source;
     source = NULL;
     return RK_OK;

@@ -17,8 +17,8 @@ enum { PIECE_BYTES = 4 << 20 };
 
 rk_status rk_model_reader_open(const char *path, rk_export_rows rows, rk_model_reader *out) {
     rk_model_reader model = {.rows = rows};
-    RK_TRY(
-        (rk_is_export(path) ? rk_stored_tensors_open_export : rk_stored_tensors_open)(path, &model.tensors));
+    RK_TRY((rk_directory_is_export(path) ? rk_stored_tensors_open_export : rk_stored_tensors_open)(
+        path, &model.tensors));
     *out = model;
     return RK_OK;
 }
@@ -34,8 +34,8 @@ static bool has_quantized_rows(const rk_stored_tensor *tensor) {
     return tensor->codes != RK_EXPORT_ROWS_TRAINED;
 }
 
-static rk_status open_redis(const rk_model_reader *model, const rk_external_rows *external, bool alone,
-                            const rk_row_reading *reading, rk_row_source **out) {
+static rk_status open_redis_row_source(const rk_model_reader *model, const rk_external_rows *external,
+                                       bool alone, const rk_row_reading *reading, rk_row_source **out) {
     const rk_redis_row_source_options options = {.url = external->url,
                                                  .version = external->version,
                                                  .cache_bytes = (size_t)reading->cache_bytes,
@@ -55,7 +55,7 @@ rk_status rk_model_reader_row_source(const rk_model_reader *model, const char *p
     RK_TRY(rk_external_rows_read(path, &external));
     bool maps = alone && !reading->in_memory && model->rows == RK_EXPORT_ROWS_TRAINED;
     if (!external.url && (!model->tensors.is_export || !maps)) return RK_OK;
-    RK_TRY(external.url ? open_redis(model, &external, alone, reading, &source)
+    RK_TRY(external.url ? open_redis_row_source(model, &external, alone, reading, &source)
                         : rk_mapped_rows_create(&model->tensors, &source));
     RK_TRY(rk_mapped_keys_create(&model->tensors, &source->keys));
     *out = source;
@@ -81,20 +81,20 @@ static rk_dtype stored_row_dtype(const rk_model_reader *model, const rk_stored_t
 
 rk_dtype rk_model_reader_row_dtype(const void *context, const char *table, rk_dtype configured) {
     const rk_model_reader *model = context;
-    const rk_stored_tensor *tensor = rk_stored_tensors_find_of(&model->tensors, table, "rows");
+    const rk_stored_tensor *tensor = rk_stored_tensors_find_of_table(&model->tensors, table, "rows");
     return tensor ? stored_row_dtype(model, tensor) : configured; /* the reading says that there is none */
 }
 
 static rk_status cannot_hold_value_error(rk_export_rows rows, const rk_stored_tensor *tensor, int64_t row) {
     RK_AUTOFREE char *table = NULL;
     const char *what;
-    RK_TRY(rk_split_table_tensor(tensor->name, &table, &what));
+    RK_TRY(rk_parse_table_tensor_name(tensor->name, &table, &what));
     return rk_row_format_encode_error(rows, table, row);
 }
 
 /* Rows first .. first+n-1 as the table is to hold them; the bytes are in *out until the next call. */
-static rk_status convert_rows(rk_model_reader *m, const rk_stored_tensor *t, int64_t first, int64_t n,
-                              const void **out) {
+static rk_status convert_stored_rows(rk_model_reader *m, const rk_stored_tensor *t, int64_t first, int64_t n,
+                                     const void **out) {
     rk_export_rows rows = row_format_of(m, t);
     int64_t n_values = n * t->dim, failed;
     RK_TRY(rk_reserve(&m->values, &m->values_capacity, (size_t)n_values, sizeof *m->values));
@@ -116,19 +116,19 @@ static rk_status convert_rows(rk_model_reader *m, const rk_stored_tensor *t, int
     return RK_OK;
 }
 
-static rk_status read_rows(rk_model_reader *m, const rk_stored_tensor *t, int64_t first, int64_t n,
-                           bool is_table, const void **out) {
+static rk_status read_stored_rows(rk_model_reader *m, const rk_stored_tensor *t, int64_t first, int64_t n,
+                                  bool is_table, const void **out) {
     size_t bytes = (size_t)(n * t->n_columns) * rk_dtype_bytes(t->type);
     RK_TRY(rk_reserve(&m->stored, &m->stored_capacity, bytes, 1));
     RK_TRY(rk_stored_tensor_read(&m->tensors, t, first, n, m->stored));
     *out = m->stored;
     bool as_stored = !is_table || (row_format_of(m, t) == RK_EXPORT_ROWS_TRAINED && !has_quantized_rows(t));
-    return as_stored ? RK_OK : convert_rows(m, t, first, n, out);
+    return as_stored ? RK_OK : convert_stored_rows(m, t, first, n, out);
 }
 
 /* Of whole rows first .. first+n-1, those that the part has, and of these its columns. */
-static void copy_rows(const rk_tensor_part *to, char *out, const char *rows, int64_t first, int64_t n,
-                      int64_t dim, size_t element) {
+static void copy_rows_of_part(const rk_tensor_part *to, char *out, const char *rows, int64_t first, int64_t n,
+                              int64_t dim, size_t element) {
     int64_t before = first > to->first ? (first - to->first + to->step - 1) / to->step : 0;
     for (int64_t id = to->first + before * to->step; id < first + n && id < to->end; id += to->step)
         memcpy(out + (size_t)((id - to->first) / to->step * to->n_columns) * element,
@@ -159,31 +159,32 @@ static const int64_t *find_places(const rk_model_reader *m, const char *table) {
 }
 
 /* An export has the rows that other keys share behind those of the keys. */
-static stored_rows rows_of_keyed(const rk_model_reader *m, const char *table, bool are_missing) {
-    const rk_stored_tensor *rows = rk_stored_tensors_find_of(&m->tensors, table, "rows"),
-                           *keys = rk_stored_tensors_find_of(&m->tensors, table, "keys");
+static stored_rows find_rows_of_keyed_table(const rk_model_reader *m, const char *table, bool are_missing) {
+    const rk_stored_tensor *rows = rk_stored_tensors_find_of_table(&m->tensors, table, "rows"),
+                           *keys = rk_stored_tensors_find_of_table(&m->tensors, table, "keys");
     if (!rows || !keys) return (stored_rows){0};
     int64_t n = rk_min_i64(keys->n_rows, rows->n_rows);
     return are_missing ? (stored_rows){rows, n, rows->n_rows - n, NULL}
                        : (stored_rows){rows, 0, n, find_places(m, table)};
 }
 
-static rk_status find_rows(const rk_model_reader *m, const rk_tensor_part *part, stored_rows *out) {
+static rk_status find_rows_of_part(const rk_model_reader *m, const rk_tensor_part *part, stored_rows *out) {
     RK_AUTOFREE char *name = NULL, *table = NULL;
     const char *what;
     RK_TRY(rk_strndup(part->name, part->name_bytes, &name));
-    RK_TRY(rk_split_table_tensor(name, &table, &what));
+    RK_TRY(rk_parse_table_tensor_name(name, &table, &what));
     bool are_rows = table && strcmp(what, "rows") == 0, are_missing = table && strcmp(what, "oov_rows") == 0;
     *out = (stored_rows){0};
-    if (m->tensors.is_export && (are_rows || are_missing)) *out = rows_of_keyed(m, table, are_missing);
+    if (m->tensors.is_export && (are_rows || are_missing))
+        *out = find_rows_of_keyed_table(m, table, are_missing);
     if (out->tensor) return RK_OK;
     out->tensor = rk_stored_tensors_find(&m->tensors, name);
     out->n = out->tensor ? out->tensor->n_rows : 0;
     return RK_OK;
 }
 
-static rk_status read_entry(rk_model_reader *m, const rk_state_dict_entry *entry, const stored_rows *rows,
-                            const rk_tensor_part *to) {
+static rk_status read_state_entry(rk_model_reader *m, const rk_state_dict_entry *entry,
+                                  const stored_rows *rows, const rk_tensor_part *to) {
     const rk_stored_tensor *t = rows->tensor;
     bool is_table = entry->kind == RK_STATE_ROWS;
     rk_dtype type = is_table ? stored_row_dtype(m, t) : t->type;
@@ -210,7 +211,7 @@ static rk_status read_entry(rk_model_reader *m, const rk_state_dict_entry *entry
     return RK_OK;
 }
 
-static rk_status no_tensor_error(const rk_model_reader *m, const rk_tensor_part *part) {
+static rk_status missing_tensor_error(const rk_model_reader *m, const rk_tensor_part *part) {
     rk_status status = rk_error(RK_CONFIG, "there is no tensor '%.*s'", (int)part->name_bytes, part->name);
     return m->tensors.is_export
                ? rk_error_hint(status,
@@ -218,7 +219,7 @@ static rk_status no_tensor_error(const rk_model_reader *m, const rk_tensor_part 
                : status;
 }
 
-rk_status rk_model_reader_read(rk_model_reader *m, const rk_state_dict *state) {
+rk_status rk_model_reader_read_state(rk_model_reader *m, const rk_state_dict *state) {
     for (size_t i = 0; i < state->n; i++) {
         const rk_state_dict_entry *entry = &state->entries[i];
         rk_tensor_part part;
@@ -226,15 +227,15 @@ rk_status rk_model_reader_read(rk_model_reader *m, const rk_state_dict *state) {
         if (entry->type == RK_I64 || entry->type == RK_I32 || entry->kind == RK_STATE_ROWS_READ)
             continue; /* a counter, of training alone; rows that are read where they are */
         RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
-        RK_TRY(find_rows(m, &part, &rows));
-        if (!rows.tensor) return no_tensor_error(m, &part);
-        RK_TRY(read_entry(m, entry, &rows, &part));
+        RK_TRY(find_rows_of_part(m, &part, &rows));
+        if (!rows.tensor) return missing_tensor_error(m, &part);
+        RK_TRY(read_state_entry(m, entry, &rows, &part));
     }
     return RK_OK;
 }
 
 /* An export's keys must ascend, also where they are not looked up in its files. */
-static rk_status check_keys(const rk_model_reader *m, const int64_t *keys, int64_t n) {
+static rk_status check_keys_ascend(const rk_model_reader *m, const int64_t *keys, int64_t n) {
     rk_sorted_keys sorted;
     if (!m->tensors.is_export) return RK_OK;
     RK_TRY(rk_sorted_keys_init(keys, n, &sorted));
@@ -283,12 +284,12 @@ static rk_status load_keys(rk_model_reader *m, const rk_stored_tensor *tensor, b
                            rk_model *model) {
     RK_AUTOFREE int64_t *keys = NULL;
     RK_AUTOFREE char *table = NULL;
-    rk_span name = rk_table_of_keys(tensor->name);
+    rk_span name = rk_table_name_of_keys_tensor(tensor->name);
     RK_TRY(rk_strndup(name.data, name.n_bytes, &table));
     if (rk_embeddings_table_has_sorted_keys(rk_model_embeddings(model), table)) return RK_OK;
     RK_TRY(rk_alloc((size_t)tensor->n_rows, sizeof *keys, &keys));
     RK_TRY(rk_stored_tensor_read(&m->tensors, tensor, 0, tensor->n_rows, keys));
-    rk_status status = check_keys(m, keys, tensor->n_rows);
+    rk_status status = check_keys_ascend(m, keys, tensor->n_rows);
     if (status != RK_OK) return rk_error_context(status, "tensor '%s'", tensor->name);
     if (over_ranks && m->tensors.is_export) RK_TRY(place_keys(m, table, keys, tensor->n_rows));
     const rk_stored_keys all = {tensor->name, 0, tensor->n_rows, tensor->n_rows, keys};

@@ -46,6 +46,6 @@ rk_status rk_model_reader_load_keys(rk_model_reader *reader, bool over_ranks, rk
 /* Each tensor of the state, or the part of it that the state has, but for counters and rows that are only
  * read. Memory: some MiB. Errors: RK_CONFIG where one is not there, or of another shape or dtype;
  * RK_NOT_FINITE names a table and the row that int8 or int4 cannot hold. */
-rk_status rk_model_reader_read(rk_model_reader *model, const rk_state_dict *state);
+rk_status rk_model_reader_read_state(rk_model_reader *model, const rk_state_dict *state);
 
 #endif

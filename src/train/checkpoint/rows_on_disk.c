@@ -37,31 +37,31 @@ typedef struct search {
     uint64_t log;
 } search;
 
-static int by_key(const void *a, const void *b) {
+static int compare_keys(const void *a, const void *b) {
     int64_t x = ((const placed_key *)a)->key, y = ((const placed_key *)b)->key;
     return (x > y) - (x < y);
 }
 
 /* Of a key's records the last is the one. */
-static rk_status note_record(void *context, uint64_t place, const void *record) {
+static rk_status note_newest_record(void *context, uint64_t place, const void *record) {
     const search *s = context;
     placed_key wanted = {.key = (int64_t)rk_load_u64(record)};
     const placed_key *found =
-        s->rows->n ? bsearch(&wanted, s->keys, (size_t)s->rows->n, sizeof wanted, by_key) : NULL;
+        s->rows->n ? bsearch(&wanted, s->keys, (size_t)s->rows->n, sizeof wanted, compare_keys) : NULL;
     if (found) s->rows->places[found->row] = s->log << LOG_SHIFT | place;
     return RK_OK;
 }
 
-static rk_status sort_keys(const int64_t *keys, int64_t n, placed_key *out) {
+static rk_status sort_placed_keys(const int64_t *keys, int64_t n, placed_key *out) {
     for (int64_t i = 0; i < n; i++) out[i] = (placed_key){keys[i], i};
-    if (n) qsort(out, (size_t)n, sizeof *out, by_key);
+    if (n) qsort(out, (size_t)n, sizeof *out, compare_keys);
     for (int64_t i = 1; i < n; i++)
         RK_FAIL_IF(out[i].key == out[i - 1].key, RK_BAD_DATA, "the key %lld is there twice",
                    (long long)out[i].key);
     return RK_OK;
 }
 
-static rk_status open_log(search *s, const char *folder, const rk_row_log_options *options) {
+static rk_status open_row_log(search *s, const char *folder, const rk_row_log_options *options) {
     rk_rows_on_disk *rows = s->rows;
     s->log = rows->n_logs;
     RK_TRY(rk_row_log_restore(options, folder, &rows->logs[rows->n_logs]));
@@ -69,7 +69,7 @@ static rk_status open_log(search *s, const char *folder, const rk_row_log_option
     return rk_row_log_scan(rows->logs[s->log], note_record, s);
 }
 
-static rk_status open_logs(search *s, const char *directory, const char *table) {
+static rk_status open_row_logs(search *s, const char *directory, const char *table) {
     RK_AUTO(rk_text_list_release) rk_text_list folders = {0};
     rk_rows_on_disk *rows = s->rows;
     rk_row_log_options options = {.table = rk_table_row_log_id(table),
@@ -82,8 +82,8 @@ static rk_status open_logs(search *s, const char *directory, const char *table) 
     return rk_row_log_reader_create(rows->logs[0], 0, &rows->reader);
 }
 
-static rk_status open_rows(rk_rows_on_disk *rows, const char *directory, const char *table,
-                           const int64_t *keys) {
+static rk_status open_rows_of_table(rk_rows_on_disk *rows, const char *directory, const char *table,
+                                    const int64_t *keys) {
     RK_AUTOFREE placed_key *sorted = NULL;
     size_t n = (size_t)rows->n, at_once;
     rows->at_once = (int64_t)(READ_BYTES / rows->record_bytes + 1);
@@ -91,10 +91,10 @@ static rk_status open_rows(rk_rows_on_disk *rows, const char *directory, const c
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, sorted), RK_ARRAY(n, rows->places), RK_ARRAY(at_once, rows->wanted),
                         RK_ARRAY(at_once, rows->positions)));
     RK_TRY(rk_alloc(at_once, rows->record_bytes, &rows->records));
-    RK_TRY(sort_keys(keys, rows->n, sorted));
+    RK_TRY(sort_placed_keys(keys, rows->n, sorted));
     for (size_t i = 0; i < n; i++) rows->places[i] = NOWHERE;
     search s = {.rows = rows, .keys = sorted};
-    RK_TRY(open_logs(&s, directory, table));
+    RK_TRY(open_row_logs(&s, directory, table));
     for (size_t i = 0; i < n; i++)
         RK_FAIL_IF(rows->places[i] == NOWHERE, RK_BAD_DATA, "'%s': the row of key %lld is missing", directory,
                    (long long)keys[i]);
@@ -107,7 +107,7 @@ rk_status rk_rows_on_disk_open(const char *directory, const char *table, uint32_
     RK_TRY(rk_alloc(1, sizeof *rows, &rows));
     rows->n = n;
     rows->record_bytes = record_bytes;
-    rk_status status = open_rows(rows, directory, table, keys);
+    rk_status status = open_rows_of_table(rows, directory, table, keys);
     if (status == RK_OK) {
         *out = rows;
         return RK_OK;
@@ -124,7 +124,7 @@ void rk_rows_on_disk_close(rk_rows_on_disk *rows) {
 }
 
 /* Those of the numbers [n] whose rows are in this log. */
-static size_t choose_wanted(rk_rows_on_disk *rows, size_t log, const int64_t *numbers, int64_t n) {
+static size_t choose_rows_of_log(rk_rows_on_disk *rows, size_t log, const int64_t *numbers, int64_t n) {
     size_t n_wanted = 0;
     for (int64_t i = 0; i < n; i++) {
         uint64_t place = rows->places[numbers[i]];
@@ -146,7 +146,7 @@ static rk_status read_log(rk_rows_on_disk *rows, size_t log, size_t n_wanted) {
 static rk_status read_some(rk_rows_on_disk *rows, const int64_t *numbers, int64_t n, size_t first,
                            size_t width, uint8_t *out) {
     for (size_t log = 0; log < rows->n_logs; log++) {
-        size_t n_wanted = choose_wanted(rows, log, numbers, n);
+        size_t n_wanted = choose_rows_of_log(rows, log, numbers, n);
         if (!n_wanted) continue;
         RK_TRY(read_log(rows, log, n_wanted));
         for (size_t i = 0; i < n_wanted; i++)
@@ -160,7 +160,8 @@ rk_status rk_rows_on_disk_read(rk_rows_on_disk *rows, const int64_t *numbers, in
                                size_t width, void *out) {
     for (int64_t done = 0, some; done < n; done += some) {
         some = rk_min_i64(n - done, rows->at_once);
-        RK_TRY(read_some(rows, numbers + done, some, first, width, (uint8_t *)out + (size_t)done * width));
+        RK_TRY(read_block_of_rows(rows, numbers + done, some, first, width,
+                                  (uint8_t *)out + (size_t)done * width));
     }
     return RK_OK;
 }

@@ -37,8 +37,8 @@ const rk_stored_tensor *rk_stored_tensors_find(const rk_stored_tensors *tensors,
     return at < 0 ? NULL : &tensors->list[at];
 }
 
-const rk_stored_tensor *rk_stored_tensors_find_of(const rk_stored_tensors *tensors, const char *table,
-                                                  const char *what) {
+const rk_stored_tensor *rk_stored_tensors_find_of_table(const rk_stored_tensors *tensors, const char *table,
+                                                        const char *what) {
     rk_buffer name = {0};
     rk_buffer_printf(&name, "table/%s/%s", table, what);
     const rk_stored_tensor *tensor = name.status == RK_OK ? rk_stored_tensors_find(tensors, name.data) : NULL;
@@ -46,7 +46,7 @@ const rk_stored_tensor *rk_stored_tensors_find_of(const rk_stored_tensors *tenso
     return tensor;
 }
 
-rk_status rk_split_table_tensor(const char *name, char **table, const char **what) {
+rk_status rk_parse_table_tensor_name(const char *name, char **table, const char **what) {
     static const char head[] = "table/";
     *table = NULL;
     if (strncmp(name, head, strlen(head)) != 0) return RK_OK;
@@ -56,7 +56,7 @@ rk_status rk_split_table_tensor(const char *name, char **table, const char **wha
     return rk_strndup(begin, (size_t)(last - begin), table);
 }
 
-rk_span rk_table_of_keys(const char *name) {
+rk_span rk_table_name_of_keys_tensor(const char *name) {
     static const char head[] = "table/", tail[] = "/keys";
     size_t n = strlen(name);
     const char *part = n && name[n - 1] == ']' ? strrchr(name, '[') : NULL;
@@ -139,7 +139,7 @@ rk_status rk_stored_tensors_add_columns(rk_stored_tensors *tensors, const char *
     return RK_OK;
 }
 
-static rk_status read_at(const struct rk_stored_file *file, uint64_t at, void *out, size_t n) {
+static rk_status read_file_at(const struct rk_stored_file *file, uint64_t at, void *out, size_t n) {
     size_t n_read;
     int code = rk_file_read_at(file->descriptor, at, out, n, &n_read);
     RK_FAIL_IF(code, RK_IO, "'%s' could not be read: %s", file->path, strerror(code));
@@ -148,23 +148,23 @@ static rk_status read_at(const struct rk_stored_file *file, uint64_t at, void *o
 }
 
 /* The header alone, which says where the tensors are. */
-static rk_status read_header(const struct rk_stored_file *file, char **header, size_t *n_bytes,
-                             rk_safetensors *out) {
+static rk_status read_safetensors_header(const struct rk_stored_file *file, char **header, size_t *n_bytes,
+                                         rk_safetensors *out) {
     unsigned char head[RK_SAFETENSORS_HEAD_BYTES];
     uint64_t file_bytes;
     RK_TRY(rk_file_size(file->path, &file_bytes));
-    RK_TRY(read_at(file, 0, head, sizeof head));
+    RK_TRY(read_file_at(file, 0, head, sizeof head));
     RK_TRY(rk_safetensors_header_bytes(head, file_bytes, n_bytes));
     RK_TRY(rk_alloc(*n_bytes, 1, header));
-    RK_TRY(read_at(file, 0, *header, *n_bytes));
+    RK_TRY(read_file_at(file, 0, *header, *n_bytes));
     return rk_safetensors_parse(*header, *n_bytes, file_bytes, out);
 }
 
-static rk_status add_entries(rk_stored_tensors *tensors, const struct rk_stored_file *file) {
+static rk_status add_entries_of_file(rk_stored_tensors *tensors, const struct rk_stored_file *file) {
     RK_AUTO(rk_safetensors_release) rk_safetensors entries = {0};
     RK_AUTOFREE char *header = NULL, *rows = NULL;
     size_t n_bytes;
-    RK_TRY(read_header(file, &header, &n_bytes, &entries));
+    RK_TRY(read_safetensors_header(file, &header, &n_bytes, &entries));
     if (tensors->is_export) {
         RK_TRY(rk_safetensors_metadata(header, n_bytes, RK_ROW_FORMATS_KEY, &rows));
         return rk_stored_tensors_add_export(tensors, &entries, rows);
@@ -180,7 +180,7 @@ rk_status rk_stored_tensors_add_file(rk_stored_tensors *tensors, const char *pat
                path, strerror(errno));
     tensors->n_files++;
     rk_status status = rk_strdup(path, &file->path);
-    if (status == RK_OK) status = add_entries(tensors, file);
+    if (status == RK_OK) status = add_entries_of_file(tensors, file);
     if (tensors->reads_headers) {
         (void)close(file->descriptor);
         file->descriptor = -1;
@@ -193,19 +193,19 @@ static int64_t greatest_common_divisor(int64_t a, int64_t b) {
     return a;
 }
 
-static int64_t end_of(const rk_stored_part *part) {
+static int64_t end_row_of_part(const rk_stored_part *part) {
     return part->first + (part->n_rows - 1) * part->step + 1;
 }
 
 static bool parts_overlap(const rk_stored_part *a, const rk_stored_part *b) {
     bool columns = a->first_column < b->first_column + b->n_columns &&
                    b->first_column < a->first_column + a->n_columns,
-         rows = a->n_rows && b->n_rows && a->first < end_of(b) && b->first < end_of(a);
+         rows = a->n_rows && b->n_rows && a->first < end_row_of_part(b) && b->first < end_row_of_part(a);
     return columns && rows && (a->first - b->first) % greatest_common_divisor(a->step, b->step) == 0;
 }
 
 /* Parts that do not overlap and are as many elements as the tensor has leave out none. */
-static rk_status check_parts(const rk_stored_tensor *tensor) {
+static rk_status check_parts_cover_tensor(const rk_stored_tensor *tensor) {
     int64_t n = 0, wanted;
     RK_FAIL_IF(__builtin_mul_overflow(tensor->n_rows, tensor->n_columns, &wanted), RK_BAD_DATA,
                "tensor '%s' is too large", tensor->name);
@@ -220,21 +220,23 @@ static rk_status check_parts(const rk_stored_tensor *tensor) {
 }
 
 /* Who reads keys has room for one a row. */
-static rk_status check_keys(const rk_stored_tensor *tensor) {
-    RK_FAIL_IF(rk_table_of_keys(tensor->name).n_bytes && (tensor->type != RK_I64 || tensor->n_columns != 1),
+static rk_status check_key_count(const rk_stored_tensor *tensor) {
+    RK_FAIL_IF(rk_table_name_of_keys_tensor(tensor->name).n_bytes &&
+                   (tensor->type != RK_I64 || tensor->n_columns != 1),
                RK_BAD_DATA, "tensor '%s' has no keys of I64, one a row", tensor->name);
     return RK_OK;
 }
 
 rk_status rk_stored_tensors_check(const rk_stored_tensors *tensors) {
     for (size_t i = 0; i < tensors->n; i++) {
-        RK_TRY(check_keys(&tensors->list[i]));
-        RK_TRY(check_parts(&tensors->list[i]));
+        RK_TRY(check_key_count(&tensors->list[i]));
+        RK_TRY(check_parts_cover_tensor(&tensors->list[i]));
     }
     return RK_OK;
 }
 
-static rk_status open_files(const char *checkpoint, const rk_manifest *manifest, rk_stored_tensors *tensors) {
+static rk_status open_checkpoint_files(const char *checkpoint, const rk_manifest *manifest,
+                                       rk_stored_tensors *tensors) {
     RK_TRY(rk_alloc(manifest->n_files, sizeof *tensors->files, &tensors->files));
     for (size_t i = 0; i < manifest->n_files; i++) {
         if (!strstr(manifest->files[i].name, ".safetensors")) continue;
@@ -245,13 +247,13 @@ static rk_status open_files(const char *checkpoint, const rk_manifest *manifest,
     return rk_stored_tensors_check(tensors);
 }
 
-static rk_status open_checkpoint(const char *checkpoint, rk_stored_tensors *tensors) {
+static rk_status open_checkpoint_tensors(const char *checkpoint, rk_stored_tensors *tensors) {
     RK_AUTO(rk_manifest_release) rk_manifest manifest = {0};
     RK_TRY(rk_manifest_read(checkpoint, &manifest));
-    return open_files(checkpoint, &manifest, tensors);
+    return open_checkpoint_files(checkpoint, &manifest, tensors);
 }
 
-static struct rk_stored_disk *find_on_disk(const rk_stored_tensors *tensors, const char *table) {
+static struct rk_stored_disk *find_table_on_disk(const rk_stored_tensors *tensors, const char *table) {
     for (size_t i = 0; i < tensors->n_on_disk; i++)
         if (strcmp(tensors->on_disk[i].table, table) == 0) return &tensors->on_disk[i];
     return NULL;
@@ -262,8 +264,8 @@ static rk_status add_tensor_on_disk(rk_stored_tensors *tensors, size_t number, c
                                     const char *what) {
     RK_AUTO(rk_buffer_release) rk_buffer name = {0};
     const rk_stored_tensor told = tensors->list[number],
-                           *keys = rk_stored_tensors_find_of(tensors, table, "keys");
-    struct rk_stored_disk *rows = find_on_disk(tensors, table);
+                           *keys = rk_stored_tensors_find_of_table(tensors, table, "keys");
+    struct rk_stored_disk *rows = find_table_on_disk(tensors, table);
     rk_stored_tensor *tensor;
     uint64_t width = (uint64_t)told.n_columns * rk_dtype_bytes(told.type);
     rk_buffer_printf(&name, "table/%s/%s", table, what);
@@ -293,7 +295,7 @@ static rk_status add_rows_on_disk(rk_stored_tensors *tensors, const char *checkp
     for (size_t i = 0; i < n; i++) {
         RK_AUTOFREE char *table = NULL;
         const char *what;
-        RK_TRY(rk_split_table_tensor(tensors->list[i].name, &table, &what));
+        RK_TRY(rk_parse_table_tensor_name(tensors->list[i].name, &table, &what));
         if (table && strncmp(what, RK_DISK_PREFIX, n_prefix) == 0)
             RK_TRY(add_tensor_on_disk(tensors, i, table, what + n_prefix));
     }
@@ -302,7 +304,7 @@ static rk_status add_rows_on_disk(rk_stored_tensors *tensors, const char *checkp
 
 rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out) {
     RK_AUTO(rk_stored_tensors_close) rk_stored_tensors tensors = {0};
-    RK_TRY(open_checkpoint(checkpoint, &tensors));
+    RK_TRY(open_checkpoint_tensors(checkpoint, &tensors));
     RK_TRY(add_rows_on_disk(&tensors, checkpoint));
     *out = tensors;
     tensors = (rk_stored_tensors){0};
@@ -311,7 +313,7 @@ rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out)
 
 rk_status rk_stored_tensors_check_files(const char *checkpoint) {
     RK_AUTO(rk_stored_tensors_close) rk_stored_tensors tensors = {.reads_headers = true};
-    return open_checkpoint(checkpoint, &tensors);
+    return open_checkpoint_tensors(checkpoint, &tensors);
 }
 
 rk_status rk_stored_part_map(const rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
@@ -327,8 +329,8 @@ rk_status rk_stored_part_map(const rk_stored_tensors *tensors, const rk_stored_t
 }
 
 /* The part's rows among first .. first+n-1 into out. */
-static rk_status read_part(rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
-                           const rk_stored_part *part, int64_t first, int64_t n, char *out) {
+static rk_status read_rows_of_part(rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
+                                   const rk_stored_part *part, int64_t first, int64_t n, char *out) {
     size_t element = rk_dtype_bytes(tensor->type), width = (size_t)part->n_columns * element,
            row = (size_t)tensor->n_columns * element;
     int64_t from = first > part->first ? (first - part->first + part->step - 1) / part->step : 0,
@@ -338,8 +340,8 @@ static rk_status read_part(rk_stored_tensors *tensors, const rk_stored_tensor *t
     bool whole = part->step == 1 && width == row;
     size_t bytes = (size_t)(to - from) * width;
     if (!whole) RK_TRY(rk_reserve(&tensors->buffer, &tensors->buffer_capacity, bytes, 1));
-    RK_TRY(read_at(&tensors->files[part->file], part->begin + (uint64_t)from * width,
-                   whole ? out + (size_t)(part->first + from - first) * row : tensors->buffer, bytes));
+    RK_TRY(read_file_at(&tensors->files[part->file], part->begin + (uint64_t)from * width,
+                        whole ? out + (size_t)(part->first + from - first) * row : tensors->buffer, bytes));
     for (int64_t i = from; i < to && !whole; i++)
         memcpy(
             out + (size_t)(part->first + i * part->step - first) * row + (size_t)part->first_column * element,
@@ -347,24 +349,24 @@ static rk_status read_part(rk_stored_tensors *tensors, const rk_stored_tensor *t
     return RK_OK;
 }
 
-static rk_status read_parts(rk_stored_tensors *tensors, const rk_stored_tensor *tensor, int64_t first,
-                            int64_t n, void *out) {
+static rk_status read_rows_of_parts(rk_stored_tensors *tensors, const rk_stored_tensor *tensor, int64_t first,
+                                    int64_t n, void *out) {
     for (size_t i = 0; i < tensor->n_parts; i++)
-        RK_TRY(read_part(tensors, tensor, &tensor->parts[i], first, n, out));
+        RK_TRY(read_rows_of_part(tensors, tensor, &tensor->parts[i], first, n, out));
     return RK_OK;
 }
 
 static rk_status open_rows_on_disk(rk_stored_tensors *tensors, struct rk_stored_disk *rows) {
-    const rk_stored_tensor *stored = rk_stored_tensors_find_of(tensors, rows->table, "keys");
+    const rk_stored_tensor *stored = rk_stored_tensors_find_of_table(tensors, rows->table, "keys");
     RK_AUTOFREE int64_t *keys = NULL;
     RK_TRY(rk_alloc((size_t)stored->n_rows, sizeof *keys, &keys));
-    RK_TRY(read_parts(tensors, stored, 0, stored->n_rows, keys));
+    RK_TRY(read_rows_of_parts(tensors, stored, 0, stored->n_rows, keys));
     return rk_rows_on_disk_open(tensors->rows_directory, rows->table, rows->record_bytes, keys,
                                 stored->n_rows, &rows->rows);
 }
 
-static rk_status gather_from_disk(rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
-                                  const int64_t *numbers, int64_t n, void *out) {
+static rk_status gather_rows_from_disk(rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
+                                       const int64_t *numbers, int64_t n, void *out) {
     struct rk_stored_disk *rows = &tensors->on_disk[tensor->on_disk];
     if (!rows->rows) RK_TRY(open_rows_on_disk(tensors, rows));
     return rk_rows_on_disk_read(rows->rows, numbers, n, tensor->first_byte,
@@ -374,14 +376,14 @@ static rk_status gather_from_disk(rk_stored_tensors *tensors, const rk_stored_te
 rk_status rk_stored_tensor_read(rk_stored_tensors *tensors, const rk_stored_tensor *tensor, int64_t first,
                                 int64_t n, void *out) {
     RK_AUTOFREE int64_t *numbers = NULL;
-    if (tensor->on_disk < 0) return read_parts(tensors, tensor, first, n, out);
+    if (tensor->on_disk < 0) return read_rows_of_parts(tensors, tensor, first, n, out);
     RK_TRY(rk_alloc((size_t)n, sizeof *numbers, &numbers));
     for (int64_t i = 0; i < n; i++) numbers[i] = first + i;
-    return gather_from_disk(tensors, tensor, numbers, n, out);
+    return gather_rows_from_disk(tensors, tensor, numbers, n, out);
 }
 
 /* How many rows stand one behind another in the checkpoint, too. */
-static int64_t run_of(const int64_t *rows, int64_t n) {
+static int64_t count_consecutive_rows(const int64_t *rows, int64_t n) {
     int64_t run = 1;
     while (run < n && rows[run] == rows[0] + run) run++;
     return run;
@@ -390,10 +392,10 @@ static int64_t run_of(const int64_t *rows, int64_t n) {
 rk_status rk_stored_tensor_gather(rk_stored_tensors *tensors, const rk_stored_tensor *tensor,
                                   const int64_t *rows, int64_t n, void *out) {
     size_t row_bytes = (size_t)tensor->n_columns * rk_dtype_bytes(tensor->type);
-    if (tensor->on_disk >= 0) return gather_from_disk(tensors, tensor, rows, n, out);
+    if (tensor->on_disk >= 0) return gather_rows_from_disk(tensors, tensor, rows, n, out);
     for (int64_t i = 0, run; i < n; i += run) {
-        run = run_of(rows + i, n - i);
-        RK_TRY(read_parts(tensors, tensor, rows[i], run, (char *)out + (size_t)i * row_bytes));
+        run = count_consecutive_rows(rows + i, n - i);
+        RK_TRY(read_rows_of_parts(tensors, tensor, rows[i], run, (char *)out + (size_t)i * row_bytes));
     }
     return RK_OK;
 }

@@ -66,18 +66,18 @@ rk_status rk_stored_tensors_check_files(const char *checkpoint);
 /* The same of a directory that rk_export_safetensors or rk_export_onnx has written: tensors have the names
  * that a checkpoint gives them, tensors of other names are passed over. */
 rk_status rk_stored_tensors_open_export(const char *directory, rk_stored_tensors *out);
-bool rk_is_export(const char *directory);
+bool rk_directory_is_export(const char *directory);
 void rk_stored_tensors_close(rk_stored_tensors *tensors);
 const rk_stored_tensor *rk_stored_tensors_find(const rk_stored_tensors *tensors, const char *name);
 /* "table/<table>/<what>"; NULL: there is none. */
-const rk_stored_tensor *rk_stored_tensors_find_of(const rk_stored_tensors *tensors, const char *table,
-                                                  const char *what);
+const rk_stored_tensor *rk_stored_tensors_find_of_table(const rk_stored_tensors *tensors, const char *table,
+                                                        const char *what);
 /* Of "table/<table>/<what>": *table, the caller's to free, and *what within the name; *table NULL: another
  * tensor. */
-rk_status rk_split_table_tensor(const char *name, char **table, const char **what);
+rk_status rk_parse_table_tensor_name(const char *name, char **table, const char **what);
 /* Of "table/<table>/keys", the keys of a dynamic table, or of a part of them: the table's name; empty:
  * another tensor. */
-rk_span rk_table_of_keys(const char *name);
+rk_span rk_table_name_of_keys_tensor(const char *name);
 
 /* Where a part's bytes are, whose file is mapped then: files [tensors->n_files] are the caller's, zeros at
  * first. RK_BAD_DATA: the file is too short. */

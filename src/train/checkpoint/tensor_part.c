@@ -8,7 +8,7 @@ static rk_status shape_mismatch_error(const char *name) {
 }
 
 /* Rows first, first + step, ... below end. */
-static int64_t count_rows(int64_t first, int64_t end, int64_t step) {
+static int64_t count_rows_of_range(int64_t first, int64_t end, int64_t step) {
     return end > first ? (end - 1 - first) / step + 1 : 0;
 }
 
@@ -18,7 +18,7 @@ typedef struct tensor_range {
     bool has_columns, is_block;
 } tensor_range;
 
-static bool parse_block(const char *open, tensor_range *out) {
+static bool parse_contiguous_range(const char *open, tensor_range *out) {
     int end = 0;
     if (sscanf(open, "[%18lld..%18lld:%18lld]%n", &out->first, &out->end, &out->n_rows, &end) < 3)
         return false;
@@ -27,7 +27,7 @@ static bool parse_block(const char *open, tensor_range *out) {
     return end > 0 && !open[end] && out->first >= 0 && out->first <= out->end && out->end <= out->n_rows;
 }
 
-static bool parse_steps(const char *open, tensor_range *out) {
+static bool parse_strided_range(const char *open, tensor_range *out) {
     int rows_end = 0, columns_end = 0;
     if (sscanf(open, "[%18lld:%18lld:%18lld%n,%18lld:%18lld%n", &out->first, &out->n_rows, &out->step,
                &rows_end, &out->first_column, &out->end_column, &columns_end) < 3)
@@ -56,11 +56,11 @@ rk_status rk_tensor_part_parse(const char *name, int32_t n_dims, const int64_t *
                            .n_elements = n_elements};
     if (open) {
         tensor_range r = {0};
-        if (!parse_block(open, &r) && !(r = (tensor_range){0}, parse_steps(open, &r)))
+        if (!parse_contiguous_range(open, &r) && !(r = (tensor_range){0}, parse_strided_range(open, &r)))
             return shape_mismatch_error(name);
         /* Each part of a table has its counter, of the part's name whatever its rows and columns. */
         bool is_counter = n_dims == 1 && dims[0] == 1 && !r.is_block,
-             fits = count_rows(r.first, r.end, r.step) == dims[0] &&
+             fits = count_rows_of_range(r.first, r.end, r.step) == dims[0] &&
                     (!r.has_columns || r.end_column - r.first_column == n_columns);
         if (!fits && !is_counter) return shape_mismatch_error(name);
         part.name_bytes = (size_t)(open - name);
@@ -97,7 +97,7 @@ rk_status rk_tensor_parts_check_shapes(const rk_tensor_part *to, const rk_tensor
 }
 
 /* The first of `to`'s rows that is none before those of `from`. */
-static int64_t first_of_both(const rk_tensor_part *to, const rk_tensor_part *from) {
+static int64_t first_common_row(const rk_tensor_part *to, const rk_tensor_part *from) {
     return to->first >= from->first
                ? to->first
                : to->first + (from->first - to->first + to->step - 1) / to->step * to->step;
@@ -112,7 +112,7 @@ rk_status rk_tensor_part_copy(const rk_tensor_part *to, void *to_data, size_t st
     if (begin >= end) return RK_OK;
     size_t width = (size_t)(end - begin) * n_bytes;
     if (!stride) stride = (size_t)to->n_columns * n_bytes;
-    for (int64_t id = first_of_both(to, from); id < to->end && id < from->end; id += to->step) {
+    for (int64_t id = first_common_row(to, from); id < to->end && id < from->end; id += to->step) {
         if ((id - from->first) % from->step) continue;
         int64_t row = (id - to->first) / to->step, column = begin - to->first_column,
                 source = (id - from->first) / from->step * from->n_columns + begin - from->first_column;

@@ -55,21 +55,22 @@ static const rk_field fields[] = {
 };
 const rk_schema rk_cluster_schema = RK_SECTION_SCHEMA("cluster", rk_cluster_section, fields, NULL);
 
-static rk_status error_at(const rk_yaml *yaml, int line, const char *key, const char *message) {
+static rk_status cluster_key_error(const rk_yaml *yaml, int line, const char *key, const char *message) {
     return rk_error(RK_CONFIG, "%s: key '%s': %s", rk_yaml_location_of(yaml, line).text, key, message);
 }
 
 rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_yaml *yaml) {
     if (section->plan && section->n_tables)
-        return rk_error_hint(error_at(yaml, section->line, "plan",
-                                      "'plan' already shards every table, so 'tables' cannot be given too"),
-                             "remove one of them, or give 'tables' to 'reckon plan' and use its plan");
+        return rk_error_hint(
+            cluster_key_error(yaml, section->line, "plan",
+                              "'plan' already shards every table, so 'tables' cannot be given too"),
+            "remove one of them, or give 'tables' to 'reckon plan' and use its plan");
     for (int64_t i = 0; i < section->n_tables; i++) {
         const rk_table_shard_section *table = &section->tables[i];
         for (int64_t k = 0; k < table->n_ranks; k++)
             for (int64_t j = 0; j < k; j++)
                 if (table->ranks[k] == table->ranks[j])
-                    return error_at(yaml, table->line, "ranks", "duplicate rank");
+                    return cluster_key_error(yaml, table->line, "ranks", "duplicate rank");
     }
     return RK_OK;
 }
@@ -87,13 +88,13 @@ rk_status rk_cluster_roles(const rk_cluster_section *section, const rk_yaml *yam
     int64_t readers = section->reader_ranks, owners = section->embedding_ranks, n = n_ranks;
     if (readers >= n) {
         rk_status status =
-            error_at(yaml, section->line, "reader_ranks", "too large: no rank is left to train");
+            cluster_key_error(yaml, section->line, "reader_ranks", "too large: no rank is left to train");
         return rk_error_hint(status, "there are %d ranks: start more, or set reader_ranks below %d", n_ranks,
                              n_ranks);
     }
     if (owners >= n - readers) {
         rk_status status =
-            error_at(yaml, section->line, "embedding_ranks", "too large: no rank is left to train");
+            cluster_key_error(yaml, section->line, "embedding_ranks", "too large: no rank is left to train");
         if (readers)
             return rk_error_hint(status,
                                  "there are %d ranks, and reader_ranks is %d: start more ranks, or set "
@@ -106,8 +107,8 @@ rk_status rk_cluster_roles(const rk_cluster_section *section, const rk_yaml *yam
     return RK_OK;
 }
 
-rk_status rk_cluster_constraints(const rk_cluster_section *section, const rk_yaml *yaml,
-                                 rk_planner_constraint **out) {
+rk_status rk_cluster_section_constraints(const rk_cluster_section *section, const rk_yaml *yaml,
+                                         rk_planner_constraint **out) {
     rk_planner_constraint *constraints;
     RK_TRY(rk_alloc((size_t)section->n_tables, sizeof *constraints, &constraints));
     for (int64_t i = 0; i < section->n_tables; i++) {

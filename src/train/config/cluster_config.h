@@ -45,10 +45,10 @@ rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_y
 rk_sum_wire rk_cluster_dense_wire(const rk_cluster_section *section);
 /* Of n_ranks, among them those that only read, who trains and who holds rows. RK_CONFIG if none is left to
  * train. */
-rk_status rk_cluster_roles(const rk_cluster_section *section, const rk_yaml *yaml, int32_t n_ranks,
-                           rk_roles *out);
+rk_status rk_cluster_section_roles(const rk_cluster_section *section, const rk_yaml *yaml, int32_t n_ranks,
+                                   rk_roles *out);
 /* What the section asks of tables: [n_tables], views of the section. rk_free it. */
-rk_status rk_cluster_constraints(const rk_cluster_section *section, const rk_yaml *yaml,
-                                 rk_planner_constraint **out);
+rk_status rk_cluster_section_constraints(const rk_cluster_section *section, const rk_yaml *yaml,
+                                         rk_planner_constraint **out);
 
 #endif

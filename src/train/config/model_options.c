@@ -20,7 +20,7 @@ static rk_status collect_interactions(const rk_config *c, const rk_transforms *t
     return rk_interactions_collect(dataset, features, out);
 }
 
-rk_status rk_config_interactions(rk_config *c, rk_interactions **out) {
+rk_status rk_config_load_interactions(rk_config *c, rk_interactions **out) {
     const rk_transforms *transforms;
     RK_TRY(rk_config_transforms(c, NULL, NULL, &transforms));
     if (!c->interactions) RK_TRY(collect_interactions(c, transforms, &c->interactions));
@@ -33,8 +33,9 @@ static bool needs_interaction_counts(const rk_config *c, bool training) {
 }
 
 rk_status rk_config_set_interactions(rk_config *c, rk_model_options *options) {
-    return needs_interaction_counts(c, options->training) ? rk_config_interactions(c, &options->interactions)
-                                                          : RK_OK;
+    return needs_interaction_counts(c, options->training)
+               ? rk_config_load_interactions(c, &options->interactions)
+               : RK_OK;
 }
 
 void rk_config_set_device(const rk_config *c, rk_model_options *options) {

@@ -26,7 +26,7 @@ static const rk_field fields[] = {
 };
 static const rk_schema schema = RK_SCHEMA("plan", rk_planned, fields);
 
-static rk_status check_table(const rk_plan_file *file, const rk_planned_table *table) {
+static rk_status check_planned_table(const rk_plan_file *file, const rk_planned_table *table) {
     bool replicated = table->sharding == RK_SHARD_REPLICATED;
     const char *problem = table->sharding == RK_SHARD_AUTO     ? "'sharding' must not be auto in a plan"
                           : replicated && table->n_ranks       ? "a replicated table cannot have 'ranks'"
@@ -39,11 +39,11 @@ static rk_status check_table(const rk_plan_file *file, const rk_planned_table *t
                     table->name, problem);
 }
 
-static rk_status make_constraints(rk_plan_file *file) {
+static rk_status make_planner_constraints(rk_plan_file *file) {
     RK_TRY(rk_alloc((size_t)file->planned.n_tables, sizeof *file->constraints, &file->constraints));
     for (int64_t i = 0; i < file->planned.n_tables; i++) {
         const rk_planned_table *t = &file->planned.tables[i];
-        RK_TRY(check_table(file, t));
+        RK_TRY(check_planned_table(file, t));
         bool sliced = t->sharding == RK_SHARD_COLUMN_WISE || t->sharding == RK_SHARD_GRID;
         file->constraints[i] =
             (rk_planner_constraint){.table = t->name,
@@ -67,7 +67,7 @@ rk_status rk_plan_file_load(const char *path, rk_plan_file *out) {
     RK_TRY(rk_file_read(path, &text, &n_bytes));
     RK_TRY(rk_yaml_parse(path, text, n_bytes, &file.yaml));
     RK_TRY(rk_schema_bind(&schema, &file.yaml, file.yaml.root, &file.planned));
-    RK_TRY(make_constraints(&file));
+    RK_TRY(make_planner_constraints(&file));
     *out = file;
     file = (rk_plan_file){0};
     return RK_OK;
@@ -90,8 +90,8 @@ rk_status rk_plan_file_check_roles(const rk_plan_file *file, const rk_roles *rol
         (long long)(file->planned.trainers + file->planned.owners), (long long)file->planned.owners);
 }
 
-static rk_status fill_table(const rk_table_config *config, const rk_table_placement *p,
-                            rk_planned_table *out) {
+static rk_status fill_planned_table(const rk_table_config *config, const rk_table_placement *p,
+                                    rk_planned_table *out) {
     *out = (rk_planned_table){.line = 1,
                               .rows = config->n_rows,
                               .dim = config->dim,
@@ -114,7 +114,7 @@ rk_status rk_plan_file_write(const char *path, const rk_roles *roles, const rk_t
     RK_GOTO(rk_alloc((size_t)n_tables, sizeof *planned.tables, &planned.tables));
     planned.n_tables = n_tables;
     for (int32_t t = 0; t < n_tables; t++)
-        RK_GOTO(fill_table(&tables[t], &placements[t], &planned.tables[t]));
+        RK_GOTO(fill_planned_table(&tables[t], &placements[t], &planned.tables[t]));
     rk_buffer_append_text(&text, "# Made by `reckon plan`; a run file names it as cluster.plan.\n");
     rk_schema_emit(&schema, &planned, 0, &text);
     RK_GOTO(text.status);

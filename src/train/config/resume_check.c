@@ -34,21 +34,22 @@ typedef struct place {
     bool converts;             /* of the whole file: what conversions change may differ */
 } place;
 
-static bool is_in_section(const place *at, const char *name) {
+static bool is_setting_of_section(const place *at, const char *name) {
     return at->outer && !at->outer->outer && strcmp(at->key, name) == 0;
 }
 
 /* embedding.tables, and data.features[i].key and .identity. */
-static bool is_convertible(const place *at) {
+static bool is_convertible_setting(const place *at) {
     if (!at->outer) return false;
-    if (is_in_section(at->outer, "embedding")) return strcmp(at->key, "tables") == 0;
+    if (is_setting_of_section(at->outer, "embedding")) return strcmp(at->key, "tables") == 0;
     const place *list = at->outer->outer;
-    return list && list->outer && is_in_section(list->outer, "data") && strcmp(list->key, "features") == 0 &&
-           at->key && (strcmp(at->key, "key") == 0 || strcmp(at->key, "identity") == 0);
+    return list && list->outer && is_setting_of_section(list->outer, "data") &&
+           strcmp(list->key, "features") == 0 && at->key &&
+           (strcmp(at->key, "key") == 0 || strcmp(at->key, "identity") == 0);
 }
 
 /* embedding.tables[i].storage: how much of the rows is in memory, and where the others are. */
-static bool is_room_for_rows(const place *at) {
+static bool is_storage_setting(const place *at) {
     static const char *const keys[] = {"memory", "path", "max_bytes"};
     if (!at->key || !at->outer || !at->outer->key || strcmp(at->outer->key, "storage") != 0) return false;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
@@ -56,17 +57,17 @@ static bool is_room_for_rows(const place *at) {
     return false;
 }
 
-static bool is_of_conversion(const place *at) {
+static bool is_conversion_allowed(const place *at) {
     while (at->outer) at = at->outer;
     return at->converts;
 }
 
 static bool may_setting_differ(const place *at) {
-    if ((is_convertible(at) && is_of_conversion(at)) || is_room_for_rows(at)) return true;
+    if ((is_convertible_setting(at) && is_conversion_allowed(at)) || is_storage_setting(at)) return true;
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
         const struct section *s = &sections[i];
-        if (s->n_free == 0 && is_in_section(at, s->name)) return true;
-        for (size_t k = 0; k < s->n_free && at->outer && is_in_section(at->outer, s->name); k++)
+        if (s->n_free == 0 && is_setting_of_section(at, s->name)) return true;
+        for (size_t k = 0; k < s->n_free && at->outer && is_setting_of_section(at->outer, s->name); k++)
             if (strcmp(at->key, s->free_keys[k]) == 0) return true;
     }
     return false;
@@ -82,7 +83,7 @@ static void write_setting_path(const place *at, rk_buffer *out) {
 }
 
 /* In one line; NULL: a key that was not given. */
-static void write_node(const rk_yaml_node *node, rk_buffer *out) {
+static void write_yaml_value(const rk_yaml_node *node, rk_buffer *out) {
     if (!node || node->kind == RK_YAML_SCALAR) {
         rk_buffer_append_text(out, node ? node->scalar : "not given");
         return;
@@ -92,14 +93,14 @@ static void write_node(const rk_yaml_node *node, rk_buffer *out) {
     for (size_t i = 0; i < node->n_children; i++) {
         if (i) rk_buffer_append_text(out, ", ");
         if (maps) rk_buffer_printf(out, "%s: ", node->children[i]->key);
-        write_node(node->children[i], out);
+        write_yaml_value(node->children[i], out);
     }
     rk_buffer_append_text(out, maps ? "}" : "]");
 }
 
-static bool could_be_converted(const place *at) {
+static bool could_convert_setting(const place *at) {
     for (; at->outer; at = at->outer)
-        if (is_convertible(at)) return !is_of_conversion(at);
+        if (is_convertible_setting(at)) return !is_conversion_allowed(at);
     return false;
 }
 
@@ -107,8 +108,8 @@ static rk_status changed_setting_error(const place *at, const rk_yaml_node *then
     enum { SHOWN = 160 }; /* of each value */
     rk_buffer texts[3] = {0};
     write_setting_path(at, &texts[0]);
-    write_node(then, &texts[1]);
-    write_node(now, &texts[2]);
+    write_yaml_value(then, &texts[1]);
+    write_yaml_value(now, &texts[2]);
     rk_status status = RK_OK;
     for (int i = 0; i < 3 && status == RK_OK; i++) status = texts[i].status;
     if (status == RK_OK) {
@@ -117,7 +118,7 @@ static rk_status changed_setting_error(const place *at, const rk_yaml_node *then
                           texts[0].data, SHOWN, texts[1].data, SHOWN, texts[2].data);
         status = rk_error_hint(
             status,
-            could_be_converted(at)
+            could_convert_setting(at)
                 ? "resume with the run file as it was, or convert the run's checkpoint for the new one: "
                   "reckon convert RUN NEW.yaml, with another train.output"
                 : "resume with the run file as it was, or start a new run with another train.output");
@@ -126,18 +127,18 @@ static rk_status changed_setting_error(const place *at, const rk_yaml_node *then
     return status;
 }
 
-static rk_status compare_nodes(const place *at, const rk_yaml_node *then, const rk_yaml_node *now);
+static rk_status compare_settings(const place *at, const rk_yaml_node *then, const rk_yaml_node *now);
 
 /* Keys that were given, in their order, then those that are given now only. */
-static rk_status compare_keys(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
+static rk_status compare_mappings(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
     for (size_t i = 0; i < then->n_children; i++) {
         const char *key = then->children[i]->key;
-        RK_TRY(compare_nodes(&(place){.outer = at, .key = key}, then->children[i], rk_yaml_get(now, key)));
+        RK_TRY(compare_settings(&(place){.outer = at, .key = key}, then->children[i], rk_yaml_get(now, key)));
     }
     for (size_t i = 0; i < now->n_children; i++) {
         const char *key = now->children[i]->key;
         if (!rk_yaml_get(then, key))
-            RK_TRY(compare_nodes(&(place){.outer = at, .key = key}, NULL, now->children[i]));
+            RK_TRY(compare_settings(&(place){.outer = at, .key = key}, NULL, now->children[i]));
     }
     return RK_OK;
 }
@@ -147,12 +148,12 @@ static bool is_list_of_sections(const rk_yaml_node *node) {
            node->children[0]->kind == RK_YAML_MAPPING;
 }
 
-static rk_status compare_entries(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
+static rk_status compare_lists(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
     size_t n = then->n_children > now->n_children ? then->n_children : now->n_children;
     for (size_t i = 0; i < n; i++)
-        RK_TRY(compare_nodes(&(place){.outer = at, .number = i},
-                             i < then->n_children ? then->children[i] : NULL,
-                             i < now->n_children ? now->children[i] : NULL));
+        RK_TRY(compare_settings(&(place){.outer = at, .number = i},
+                                i < then->n_children ? then->children[i] : NULL,
+                                i < now->n_children ? now->children[i] : NULL));
     return RK_OK;
 }
 
@@ -165,11 +166,11 @@ static bool are_nodes_equal(const rk_yaml_node *a, const rk_yaml_node *b) {
 }
 
 /* Sections and lists of them key by key; a list of values is one value. NULL: not given. */
-static rk_status compare_nodes(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
+static rk_status compare_settings(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
     if (may_setting_differ(at)) return RK_OK;
     if (!then || !now || then->kind != now->kind) return changed_setting_error(at, then, now);
-    if (then->kind == RK_YAML_MAPPING) return compare_keys(at, then, now);
-    if (is_list_of_sections(then) && is_list_of_sections(now)) return compare_entries(at, then, now);
+    if (then->kind == RK_YAML_MAPPING) return compare_mappings(at, then, now);
+    if (is_list_of_sections(then) && is_list_of_sections(now)) return compare_lists(at, then, now);
     return are_nodes_equal(then, now) ? RK_OK : changed_setting_error(at, then, now);
 }
 
@@ -177,5 +178,5 @@ rk_status rk_resume_check(const char *stored, const char *now, bool converts) {
     RK_AUTO(rk_yaml_release) rk_yaml a = {0}, b = {0};
     RK_TRY(rk_yaml_parse("config.yaml", stored, strlen(stored), &a));
     RK_TRY(rk_yaml_parse("config.yaml", now, strlen(now), &b));
-    return compare_nodes(&(place){.converts = converts}, a.root, b.root);
+    return compare_settings(&(place){.converts = converts}, a.root, b.root);
 }

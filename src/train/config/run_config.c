@@ -17,7 +17,7 @@ static const rk_field sections[] = {{.key = "data"},  {.key = "embedding"}, {.ke
 enum { N_SECTIONS = sizeof sections / sizeof sections[0] };
 static const rk_schema root_schema = {.name = "run file", .fields = sections, .n_fields = N_SECTIONS};
 
-static rk_status check_root(const rk_config *config) {
+static rk_status check_root_keys(const rk_config *config) {
     const rk_yaml_node *root = config->yaml.root;
     if (root->kind != RK_YAML_MAPPING)
         return rk_yaml_error(
@@ -40,7 +40,7 @@ static rk_status check_root(const rk_config *config) {
 
 static rk_status bind_sections(rk_config *c) {
     const rk_yaml_node *root = c->yaml.root;
-    RK_TRY(check_root(c));
+    RK_TRY(check_root_keys(c));
     RK_TRY(rk_schema_bind(&rk_data_schema_table, &c->yaml, rk_yaml_get(root, "data"), &c->data));
     RK_TRY(rk_schema_bind(&rk_embedding_schema, &c->yaml, rk_yaml_get(root, "embedding"), &c->embedding));
     RK_TRY(rk_schema_bind(&rk_model_schema, &c->yaml, rk_yaml_get(root, "model"), &c->model));
@@ -132,8 +132,8 @@ rk_status rk_config_find_metric(const rk_config *c, const char *name, const char
     return rk_error_hint(status, "it is one of %s", list);
 }
 
-static rk_status find_metric_named_by(const rk_config *c, const char *name, const char *key, int line,
-                                      int *task, int *metric) {
+static rk_status find_metric_of_key(const rk_config *c, const char *name, const char *key, int line,
+                                    int *task, int *metric) {
     char place[1100];
     snprintf(place, sizeof place, "%s: key '%s'", rk_yaml_location_of(&c->yaml, line).text, key);
     return rk_config_find_metric(c, name, place, task, metric);
@@ -141,7 +141,7 @@ static rk_status find_metric_named_by(const rk_config *c, const char *name, cons
 
 /* The metric of early stopping or plateau: it must be better the larger it is, or the smaller. */
 static rk_status find_watched_metric(const rk_config *c, const char *name, int line, int *task, int *metric) {
-    RK_TRY(find_metric_named_by(c, name, "metric", line, task, metric));
+    RK_TRY(find_metric_of_key(c, name, "metric", line, task, metric));
     if (*metric != RK_METRIC_calibration) return RK_OK;
     return rk_error_hint(
         rk_error(RK_CONFIG,
@@ -182,7 +182,7 @@ static rk_status resolve_metrics(rk_config *c) {
     const rk_yaml_node *names = rk_yaml_get(rk_yaml_get(c->yaml.root, "train"), "metrics");
     for (int64_t i = 0; i < t->n_metrics; i++)
         RK_TRY(
-            find_metric_named_by(c, t->metrics[i], "metrics", names ? names->line : t->line, &task, &metric));
+            find_metric_of_key(c, t->metrics[i], "metrics", names ? names->line : t->line, &task, &metric));
     return RK_OK;
 }
 
@@ -208,7 +208,7 @@ static rk_status check_asynchronous_ranks(const rk_config *c) {
 }
 
 /* Each trainer holds its users against the items of the whole batch, of which readers send it a part. */
-static rk_status check_data_loaders(const rk_config *c) {
+static rk_status check_data_loader_ranks(const rk_config *c) {
     if (!rk_config_has_pairs(c) || c->cluster.reader_ranks == 0) return RK_OK;
     const rk_yaml_node *key = rk_yaml_get(rk_yaml_get(c->yaml.root, "cluster"), "reader_ranks");
     return rk_error_hint(
@@ -218,7 +218,7 @@ static rk_status check_data_loaders(const rk_config *c) {
 }
 
 /* What a GPU does not do, before any data is read. */
-static rk_status check_device(rk_config *c) {
+static rk_status check_device_settings(rk_config *c) {
     const rk_yaml_node *root = c->yaml.root;
     RK_TRY(rk_cuda_section_resolve(&c->cuda, &c->yaml, &c->model_device));
     if (c->device.kind != RK_DEVICE_CUDA) return RK_OK;
@@ -241,15 +241,15 @@ static rk_status check_device(rk_config *c) {
 
 static rk_status resolve_config(rk_config *c) {
     RK_TRY(check_asynchronous_ranks(c));
-    RK_TRY(check_data_loaders(c));
-    RK_TRY(check_device(c));
+    RK_TRY(check_data_loader_ranks(c));
+    RK_TRY(check_device_settings(c));
     RK_TRY(rk_data_section_check(&c->data, &c->yaml));
     RK_TRY(rk_model_section_check_keys(&c->model, &c->yaml));
     if (c->data.n_labels == 0 && !rk_config_has_pairs(c))
         return rk_error(RK_CONFIG, "%s: key 'data': a model needs one label or more",
                         rk_yaml_location_of(&c->yaml, c->data.line).text);
     RK_TRY(rk_cluster_section_check(&c->cluster, &c->yaml));
-    RK_TRY(rk_cluster_constraints(&c->cluster, &c->yaml, &c->constraints));
+    RK_TRY(rk_cluster_section_constraints(&c->cluster, &c->yaml, &c->constraints));
     if (c->data.seed < 0) c->data.seed = c->train.seed;
     if (c->train.epochs == 0 && c->train.steps == 0) c->train.epochs = 1;
     if (c->train.optimizer.line)
@@ -283,7 +283,7 @@ rk_status rk_config_parse(const char *text, const char *name, const char *direct
         RK_TRY(rk_yaml_set(&c->yaml, overrides[i]));
     }
     RK_TRY(bind_sections(c));
-    RK_TRY(resolve_config(c));
+    RK_TRY(check_and_resolve_config(c));
     c->data.streams = &c->streams;
     *out = c;
     c = NULL;
@@ -383,7 +383,7 @@ const char *rk_config_output(const rk_config *c) {
     return c->train.output;
 }
 
-rk_status rk_config_expand(rk_config *c) {
+rk_status rk_config_expand_patterns(rk_config *c) {
     return rk_data_section_has_patterns(&c->data) ? rk_data_section_expand(&c->data, &c->yaml, c->directory)
                                                   : RK_OK;
 }
@@ -395,14 +395,14 @@ bool rk_config_has_transforms(const rk_config *c) {
 rk_status rk_config_transforms(rk_config *c, void (*on_stage)(void *user, const char *message), void *user,
                                const rk_transforms **out) {
     rk_fit_options options = {.directory = c->directory, .on_stage = on_stage, .user = user};
-    RK_TRY(rk_config_expand(c));
+    RK_TRY(rk_config_expand_patterns(c));
     if (!rk_config_has_transforms(c))
         RK_TRY(rk_cached_transforms_fit(&c->data, &c->yaml, &options, &c->transforms));
     *out = c->given ? c->given : c->transforms;
     return RK_OK;
 }
 
-static rk_status load_plan(rk_config *c, const rk_roles *roles) {
+static rk_status load_sharding_plan(rk_config *c, const rk_roles *roles) {
     if (!c->plan.planned.tables) {
         RK_AUTOFREE char *path = NULL;
         RK_TRY(rk_path_join(c->directory, c->cluster.plan, &path));
@@ -416,9 +416,9 @@ rk_status rk_config_planner_request(rk_config *c, int32_t n_ranks, rk_planner_re
                                   .replicate_below = c->cluster.replicate_below,
                                   .wire = (rk_dtype)c->cluster.wire,
                                   .n_constraints = (int32_t)c->cluster.n_tables};
-    RK_TRY(rk_cluster_roles(&c->cluster, &c->yaml, n_ranks, &request.roles));
+    RK_TRY(rk_cluster_section_roles(&c->cluster, &c->yaml, n_ranks, &request.roles));
     if (c->cluster.plan) {
-        RK_TRY(load_plan(c, &request.roles));
+        RK_TRY(load_sharding_plan(c, &request.roles));
         request.constraints = c->plan.constraints;
         request.n_constraints = (int32_t)c->plan.planned.n_tables;
         request.constraints_are_whole = true;

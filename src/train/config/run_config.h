@@ -51,7 +51,7 @@ rk_status rk_config_copy(const rk_config *config, rk_config **out);
 
 /* Features in the place of patterns of columns, read from the training data now if there are any: before the
  * configuration is written or compared. */
-rk_status rk_config_expand(rk_config *config);
+rk_status rk_config_expand_patterns(rk_config *config);
 
 /* The transforms, fitted now if they are not there. */
 rk_status rk_config_transforms(rk_config *config, void (*on_stage)(void *user, const char *message),
@@ -65,7 +65,7 @@ rk_dataset_options rk_config_dataset_options(const rk_config *config, const char
 rk_status rk_config_open_data(const rk_config *config, const rk_transforms *transforms, const char *split,
                               rk_dataset **out);
 /* Transformed rows of train that stay in memory, at most: none if there is one epoch. */
-int64_t rk_config_kept_bytes(const rk_config *config);
+int64_t rk_config_row_cache_bytes(const rk_config *config);
 
 /* Whether a task has the metric; task n_labels stands for the mean over all that have it, of which there must
  * be several labels. */
@@ -83,7 +83,7 @@ void rk_config_metric_name(const rk_config *config, int task, int metric, char *
 bool rk_config_has_pairs(const rk_config *config);
 rk_status rk_config_pair_features(const rk_config *config, const rk_data_schema *schema,
                                   rk_pair_features *out);
-rk_status rk_config_interactions(rk_config *config, rk_interactions **out);
+rk_status rk_config_load_interactions(rk_config *config, rk_interactions **out);
 
 /* What the cluster section asks of placements on so many ranks, readers among them: all of a request but
  * tables, features, optimizer, loads and capacities. Its constraints live as long as the config. */

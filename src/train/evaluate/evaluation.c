@@ -47,7 +47,7 @@ static rk_status choose_shown_metrics(const rk_config *c, rk_evaluation *e) {
             if (!rk_evaluation_shows_metric(c, t, m)) continue;
             char name[256];
             rk_config_metric_name(c, t, m, name, sizeof name);
-            RK_TRY(rk_evaluation_show(e, name, e->values[t * RK_METRIC_COUNT + m]));
+            RK_TRY(rk_evaluation_add_shown_metric(e, name, e->values[t * RK_METRIC_COUNT + m]));
         }
     return RK_OK;
 }
@@ -67,14 +67,14 @@ static void add_mean_metrics(const rk_config *c, const rk_evaluation *e) {
 }
 
 /* A prediction that is no number says which data's it is. */
-static rk_status name_split_and_task(rk_status status, const char *split, const char *task) {
+static rk_status add_split_and_task_to_error(rk_status status, const char *split, const char *task) {
     if (status != RK_NOT_FINITE) return status;
     rk_error_context(status, "'%s': '%s'", split, task);
     return rk_error_hint(status, "its dense features may be far larger than those of the training data");
 }
 
-static rk_status add_batches(const rk_config *c, rk_model *model, rk_batch_source *source,
-                             rk_metrics **metrics, rk_evaluation *e) {
+static rk_status evaluate_batches(const rk_config *c, rk_model *model, rk_batch_source *source,
+                                  rk_metrics **metrics, rk_evaluation *e) {
     RK_AUTOFREE float *predictions = NULL;
     size_t capacity = 0;
     const rk_source_batch *fed;
@@ -86,16 +86,17 @@ static rk_status add_batches(const rk_config *c, rk_model *model, rk_batch_sourc
                    "the data to evaluate on has no labels");
         RK_TRY(rk_model_predict_rank_batch(model, &fed->rank_batch, predictions));
         for (int32_t t = 0; t < e->n_tasks; t++)
-            RK_TRY(
-                name_split_and_task(rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t,
-                                                   e->n_tasks, batch->sample_weights, batch->groups),
-                                    source->split, c->data.labels[t].name));
+            RK_TRY(add_split_and_task_to_error(
+                rk_metrics_add(metrics[t], batch->n, predictions + t, batch->labels + t, e->n_tasks,
+                               batch->sample_weights, batch->groups),
+                source->split, c->data.labels[t].name));
         e->n_rows += batch->n;
     }
     return status == RK_END ? RK_OK : status;
 }
 
-static rk_status evaluate(rk_config *config, rk_model *model, rk_batch_source *source, rk_evaluation *out) {
+static rk_status evaluate_tasks_or_rankings(rk_config *config, rk_model *model, rk_batch_source *source,
+                                            rk_evaluation *out) {
     if (rk_config_has_pairs(config))
         return rk_evaluate_rankings(config, model, source->dataset, source->split, NULL, out);
     int32_t n_tasks = rk_model_n_tasks(model);
@@ -109,7 +110,7 @@ static rk_status evaluate(rk_config *config, rk_model *model, rk_batch_source *s
         RK_GOTO(rk_metrics_create(is_binary_task(config, t), config->data.labels[t].optional, &metrics[t]));
         if (rk_model_has_device(model)) rk_metrics_set_offload(metrics[t], rk_model_compute_metrics, model);
     }
-    RK_GOTO(add_batches(config, model, source, metrics, &e));
+    RK_GOTO(evaluate_batches(config, model, source, metrics, &e));
     if (e.n_rows == 0)
         RK_GOTO(rk_error(RK_BAD_DATA, "the data to evaluate on, '%s', has no rows", source->split));
     for (int32_t t = 0; t < e.n_tasks; t++)
@@ -127,10 +128,11 @@ done:
 
 rk_status rk_evaluate(rk_config *config, rk_model *model, rk_batch_source *source, rk_evaluation *out) {
     int64_t n_missing = rk_model_key_counts(model).n_missing;
-    RK_TRY(evaluate(config, model, source, out));
+    RK_TRY(evaluate_tasks_or_rankings(config, model, source, out));
     rk_key_counts keys = rk_model_key_counts(model);
     if (!keys.n_tables) return RK_OK;
-    rk_status status = rk_evaluation_show(out, "dynamic_missing", (double)(keys.n_missing - n_missing));
+    rk_status status =
+        rk_evaluation_add_shown_metric(out, "dynamic_missing", (double)(keys.n_missing - n_missing));
     if (status != RK_OK) rk_evaluation_release(out);
     return status;
 }

@@ -51,8 +51,8 @@ static rk_status list_users_and_items(ranking_task *t) {
 
 /* A user's vector is that of its first row: what the tower sees of the user is the same in all of them, or
  * the first one's. */
-static rk_status add_vectors(ranking_task *t, const rk_batch *batch, const rk_data_schema *schema,
-                             int32_t feature, const rk_real *vectors) {
+static rk_status store_user_vectors(ranking_task *t, const rk_batch *batch, const rk_data_schema *schema,
+                                    int32_t feature, const rk_real *vectors) {
     for (int64_t i = 0; i < batch->n; i++) {
         int64_t user;
         RK_TRY(rk_batch_single_id(batch, schema, feature, i, &user));
@@ -87,12 +87,12 @@ static rk_status read_item_vectors(void *context, int64_t first, int64_t n, rk_r
     return rk_model_item_vectors(t->model, t->item_ids + first, n, rows);
 }
 
-static void store_metrics(ranking_task *t, int64_t place, const rk_ranking_metrics *rankings) {
+static void store_metrics_of_user(ranking_task *t, int64_t place, const rk_ranking_metrics *rankings) {
     for (size_t m = 0; m < t->n_metrics; m++)
         t->values[(size_t)place * t->n_metrics + m] = rk_ranking_metric_value(t->metrics[m], &rankings[m]);
 }
 
-static rk_status rank_user(void *context, int64_t place, const rk_real *scores) {
+static rk_status rank_items_of_user(void *context, int64_t place, const rk_real *scores) {
     ranking_task *t = context;
     int64_t user = t->users[place], begin = t->relevant->offsets[user], n_masked = 0;
     const int64_t *masked = NULL;
@@ -110,18 +110,18 @@ static rk_status rank_user(void *context, int64_t place, const rk_real *scores) 
     return RK_OK;
 }
 
-static rk_status rank_on_processors(ranking_task *t) {
-    const rk_item_scores scores = {t->items, t->n_items, t->dim, t->user_vectors, rank_user, t};
+static rk_status rank_on_cpu(ranking_task *t) {
+    const rk_item_scores scores = {t->items, t->n_items, t->dim, t->user_vectors, rank_items_of_user, t};
     return rk_score_items_of_users(&scores, t->first, t->end);
 }
 
-static rk_status store_positions(ranking_task *t, const uint32_t *places) {
+static rk_status store_metrics_of_positions(ranking_task *t, const uint32_t *places) {
     rk_ranking_metrics rankings[MAX_METRICS];
     for (int64_t place = t->first; place < t->end; place++) {
         int64_t user = t->users[place], begin = t->relevant->offsets[user];
         RK_TRY(rk_ranking_metrics_from_positions(places + begin, t->relevant->offsets[user + 1] - begin,
                                                  t->ks, t->n_metrics, rankings));
-        store_metrics(t, place, rankings);
+        store_metrics_of_user(t, place, rankings);
     }
     return RK_OK;
 }
@@ -221,28 +221,28 @@ static rk_status choose_ranking_metrics(ranking_task *t, const rk_config *c, con
     return RK_OK;
 }
 
-static rk_status show_metrics(const ranking_task *t, rk_evaluation *e) {
+static rk_status add_shown_ranking_metrics(const ranking_task *t, rk_evaluation *e) {
     for (size_t m = 0; m < t->n_shown; m++) {
         char name[64];
         rk_ranking_metric_name(t->metrics[m], name, sizeof name);
-        RK_TRY(rk_evaluation_show(e, name, mean_of_metric(t, m)));
+        RK_TRY(rk_evaluation_add_shown_metric(e, name, mean_of_metric(t, m)));
     }
     return RK_OK;
 }
 
-static void store_more_rankings(const ranking_task *t, const rk_more_rankings *more) {
+static void store_requested_rankings(const ranking_task *t, const rk_more_rankings *more) {
     for (size_t i = 0; more && i < more->n; i++)
         for (size_t m = 0; m < t->n_metrics; m++)
             if (t->metrics[m] == more->metrics[i]) more->values[i] = mean_of_metric(t, m);
 }
 
-rk_status rk_load_known_pairs(rk_config *c, const char *split, rk_interactions **out) {
+rk_status rk_load_known_interactions(rk_config *c, const char *split, rk_interactions **out) {
     rk_interactions *known;
     rk_pair_features features;
     const rk_transforms *transforms;
     *out = NULL;
     if (strcmp(split, "train") == 0) return RK_OK;
-    RK_TRY(rk_config_interactions(c, &known));
+    RK_TRY(rk_config_load_interactions(c, &known));
     if (strcmp(split, "valid") == 0 || !c->has_valid) {
         *out = rk_interactions_ref(known);
         return RK_OK;

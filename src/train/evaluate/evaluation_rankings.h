@@ -15,7 +15,7 @@ typedef struct rk_more_rankings {
 
 /* What is known of the users, and so left out of a split's rankings: pairs of the training data, and where
  * neither is being measured, of the validation data; NULL: nothing. The caller frees it. */
-rk_status rk_load_known_pairs(rk_config *config, const char *split, rk_interactions **out);
+rk_status rk_load_known_interactions(rk_config *config, const char *split, rk_interactions **out);
 
 /* `split`: what the dataset was opened as. more: NULL: none. */
 rk_status rk_evaluate_rankings(rk_config *config, rk_model *model, rk_dataset *dataset, const char *split,

@@ -10,7 +10,7 @@ void rk_evaluation_release(rk_evaluation *e) {
     *e = (rk_evaluation){0};
 }
 
-rk_status rk_evaluation_show(rk_evaluation *e, const char *name, double value) {
+rk_status rk_evaluation_add_shown_metric(rk_evaluation *e, const char *name, double value) {
     char *own;
     RK_TRY(rk_grow(&e->shown, (size_t)e->n_shown, &e->shown_capacity, sizeof *e->shown));
     RK_TRY(rk_strdup(name, &own));

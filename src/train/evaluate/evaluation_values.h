@@ -19,7 +19,7 @@ typedef struct rk_evaluation {
 } rk_evaluation;
 void rk_evaluation_release(rk_evaluation *evaluation);
 /* One more of those that are shown. */
-rk_status rk_evaluation_show(rk_evaluation *evaluation, const char *name, double value);
+rk_status rk_evaluation_add_shown_metric(rk_evaluation *evaluation, const char *name, double value);
 /* A metric by its number (rk_config_find_metric). */
 double rk_evaluation_value(const rk_evaluation *evaluation, int task, int metric);
 

@@ -36,11 +36,12 @@ static const rk_field fields[] = {
     RK_FIELD_LIST(rk_cluster_hosts, groups, n_groups, &group_schema, true, "hosts of one kind each")};
 static const rk_schema schema = RK_SCHEMA("cluster file", rk_cluster_hosts, fields);
 
-static rk_status error_at(const rk_cluster_file *file, int line, const char *key, const char *message) {
+static rk_status cluster_file_error(const rk_cluster_file *file, int line, const char *key,
+                                    const char *message) {
     return rk_error(RK_CONFIG, "%s:%d: key '%s': %s", file->yaml.path, line, key, message);
 }
 
-static rk_status check_roles(const rk_cluster_file *file) {
+static rk_status check_host_roles(const rk_cluster_file *file) {
     int64_t counts[3] = {0};
     int last_line = 0;
     for (int64_t i = 0; i < file->hosts.n_groups; i++) {
@@ -49,13 +50,14 @@ static rk_status check_roles(const rk_cluster_file *file) {
     }
     if (counts[RK_ROLE_BOTH] && counts[RK_ROLE_TRAIN] + counts[RK_ROLE_EMBEDDING])
         return rk_error_hint(
-            error_at(file, last_line, "role",
-                     "'role: both' cannot be mixed with 'role: train' and 'role: embedding'"),
+            cluster_file_error(file, last_line, "role",
+                               "'role: both' cannot be mixed with 'role: train' and 'role: embedding'"),
             "give every group 'role: train' or 'role: embedding', or leave all roles out");
     if (counts[RK_ROLE_TRAIN] && !counts[RK_ROLE_EMBEDDING])
-        return error_at(file, last_line, "role", "no group holds rows: one needs 'role: embedding'");
+        return cluster_file_error(file, last_line, "role",
+                                  "no group holds rows: one needs 'role: embedding'");
     if (counts[RK_ROLE_EMBEDDING] && !counts[RK_ROLE_TRAIN])
-        return error_at(file, last_line, "role", "no group trains: one needs 'role: train'");
+        return cluster_file_error(file, last_line, "role", "no group trains: one needs 'role: train'");
     return RK_OK;
 }
 
@@ -65,19 +67,21 @@ static rk_status check_cluster_file(const rk_cluster_file *file) {
     for (int64_t i = 0; i < file->hosts.n_groups; i++) {
         n_hosts += groups[i].count;
         n_ranks += groups[i].count * groups[i].ranks;
-        if (n_ranks > MOST_RANKS) return error_at(file, groups[i].line, "count", "more than 65536 ranks");
-        if (isnan(groups[i].memory_gb)) return error_at(file, groups[i].line, "memory_gb", "is missing");
+        if (n_ranks > MOST_RANKS)
+            return cluster_file_error(file, groups[i].line, "count", "more than 65536 ranks");
+        if (isnan(groups[i].memory_gb))
+            return cluster_file_error(file, groups[i].line, "memory_gb", "is missing");
         for (int64_t k = 0; k < i; k++)
             if (strcmp(groups[i].name, groups[k].name) == 0)
-                return error_at(file, groups[i].line, "name", "duplicate group name");
+                return cluster_file_error(file, groups[i].line, "name", "duplicate group name");
     }
     if (n_hosts == 0)
         return rk_error(RK_CONFIG, "%s: a cluster needs at least one group of hosts", file->yaml.path);
     for (int64_t i = 0; n_hosts > 1 && i < file->hosts.n_groups; i++)
         if (isnan(groups[i].network_gbps))
-            return error_at(file, groups[i].line, "network_gbps",
-                            "is missing; it is needed for several hosts");
-    return check_roles(file);
+            return cluster_file_error(file, groups[i].line, "network_gbps",
+                                      "is missing; it is needed for several hosts");
+    return check_host_roles(file);
 }
 
 rk_status rk_cluster_file_parse(const char *path, const char *text, size_t n_bytes, rk_cluster_file *out) {
@@ -97,7 +101,7 @@ rk_status rk_cluster_file_load(const char *path, rk_cluster_file *out) {
     return rk_cluster_file_parse(path, text, n_bytes, out);
 }
 
-rk_status rk_cluster_file_local(int32_t n_ranks, rk_cluster_file *out) {
+rk_status rk_cluster_file_this_machine(int32_t n_ranks, rk_cluster_file *out) {
     rk_cluster_file file = {0};
     RK_TRY(rk_alloc(1, sizeof *file.hosts.groups, &file.hosts.groups));
     file.hosts.n_groups = 1;
@@ -133,12 +137,13 @@ bool rk_cluster_file_needs_measuring(const rk_cluster_file *file) {
 rk_status rk_cluster_file_missing_error(const rk_cluster_file *file) {
     const rk_host_group *group = file->hosts.groups;
     while (!isnan(group->memory_bandwidth_gbs) && !isnan(group->gflops)) group++;
-    rk_status status =
-        error_at(file, group->line, isnan(group->gflops) ? "gflops" : "memory_bandwidth_gbs", "is missing");
+    rk_status status = cluster_file_error(
+        file, group->line, isnan(group->gflops) ? "gflops" : "memory_bandwidth_gbs", "is missing");
     return rk_error_hint(status, "set it, or use --measure for what this machine reaches");
 }
 
-static rk_machine machine_of_rank(const rk_host_group *group, int32_t number, int32_t host, bool one_host) {
+static rk_machine make_machine_of_rank(const rk_host_group *group, int32_t number, int32_t host,
+                                       bool one_host) {
     double n = (double)group->ranks;
     rk_rank_capacity capacity = {group->memory_gb * 1e9 / n, group->memory_bandwidth_gbs * 1e9 / n,
                                  one_host ? INFINITY : group->network_gbps * 1e9 / 8 / n};
@@ -160,8 +165,8 @@ static int32_t count_ranks(const rk_cluster_file *file, int *n_hosts) {
     return (int32_t)n;
 }
 
-rk_status rk_cluster_file_ranks(const rk_cluster_file *file, int32_t n_ranks, rk_machine **out,
-                                rk_roles *roles_out) {
+rk_status rk_cluster_file_list_ranks(const rk_cluster_file *file, int32_t n_ranks, rk_machine **out,
+                                     rk_roles *roles_out) {
     int n_hosts;
     int32_t all = count_ranks(file, &n_hosts), n = 0, host = 0;
     bool parted = file->hosts.groups[0].role != RK_ROLE_BOTH;
@@ -180,7 +185,7 @@ rk_status rk_cluster_file_ranks(const rk_cluster_file *file, int32_t n_ranks, rk
             if ((group->role == RK_ROLE_EMBEDDING) != (holds == 1)) continue;
             for (int64_t h = 0; h < group->count; h++, host++)
                 for (int64_t r = 0; r < group->ranks; r++)
-                    machines[n++] = machine_of_rank(group, (int32_t)g, host, n_hosts == 1);
+                    machines[n++] = make_machine_of_rank(group, (int32_t)g, host, n_hosts == 1);
             *(holds ? &counts.n_owners : &counts.n_trainers) = holds ? n - counts.n_trainers : n;
         }
     if (n_ranks && !parted) counts.n_trainers = n_ranks;

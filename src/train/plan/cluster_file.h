@@ -34,7 +34,7 @@ typedef struct rk_cluster_file {
 rk_status rk_cluster_file_load(const char *path, rk_cluster_file *out);
 rk_status rk_cluster_file_parse(const char *path, const char *text, size_t n_bytes, rk_cluster_file *out);
 /* This machine, with so many ranks. */
-rk_status rk_cluster_file_local(int32_t n_ranks, rk_cluster_file *out);
+rk_status rk_cluster_file_this_machine(int32_t n_ranks, rk_cluster_file *out);
 void rk_cluster_file_release(rk_cluster_file *file);
 
 bool rk_cluster_file_needs_measuring(
@@ -51,7 +51,7 @@ typedef struct rk_machine {
 
 /* The first n_ranks ranks (0: all): those of groups that train, in the file's order, then those that only
  * hold rows. rk_free *out. */
-rk_status rk_cluster_file_ranks(const rk_cluster_file *file, int32_t n_ranks, rk_machine **out,
-                                rk_roles *roles);
+rk_status rk_cluster_file_list_ranks(const rk_cluster_file *file, int32_t n_ranks, rk_machine **out,
+                                     rk_roles *roles);
 
 #endif

@@ -9,11 +9,11 @@
 #include "embedding/planner/table_traffic.h"
 #include "train/plan/plan_internal.h"
 
-static rk_status load_cluster(rk_plan *plan, const rk_plan_options *options) {
+static rk_status load_cluster_file(rk_plan *plan, const rk_plan_options *options) {
     if (options->cluster)
         RK_TRY(rk_cluster_file_load(options->cluster, &plan->cluster));
     else
-        RK_TRY(rk_cluster_file_local(options->n_ranks ? options->n_ranks : 1, &plan->cluster));
+        RK_TRY(rk_cluster_file_this_machine(options->n_ranks ? options->n_ranks : 1, &plan->cluster));
     if (options->cluster && !options->measure)
         return rk_cluster_file_needs_measuring(&plan->cluster) ? rk_cluster_file_missing_error(&plan->cluster)
                                                                : RK_OK;
@@ -22,7 +22,7 @@ static rk_status load_cluster(rk_plan *plan, const rk_plan_options *options) {
 
 /* All of a request but loads; a plan that the run file names is not asked, for this one is to take its
  * place. */
-static void fill_request(rk_plan *plan) {
+static void fill_planner_request(rk_plan *plan) {
     const rk_config *c = plan->config;
     rk_planner_request *r = &plan->request;
     r->tables = plan->tables.tables;
@@ -39,7 +39,7 @@ static void fill_request(rk_plan *plan) {
     plan->asynchronous = c->cluster.asynchronous && plan->overlaps;
 }
 
-static double assumed_ids(const rk_plan *plan, const char *table) {
+static double assumed_ids_of_table(const rk_plan *plan, const char *table) {
     const rk_data_section *data = &plan->config->data;
     double ids = 0;
     for (int32_t f = 0; f < plan->tables.n_features; f++) {
@@ -57,21 +57,21 @@ static double assumed_ids(const rk_plan *plan, const char *table) {
 }
 
 /* Of a dynamic table over the ids that there can be, or, of keys, over as many as it holds. */
-static void assume_loads(rk_plan *plan) {
+static void assume_table_statistics(rk_plan *plan) {
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
         int64_t nominal = rk_plan_nominal_rows(plan, t);
         plan->loads[t] = rk_table_statistics_assume(nominal ? nominal : plan->tables.tables[t].n_rows,
-                                                    assumed_ids(plan, plan->tables.tables[t].name),
+                                                    assumed_ids_of_table(plan, plan->tables.tables[t].name),
                                                     plan->request.batch_size, plan->request.roles.n_trainers);
     }
 }
 
-static rk_status make_plan(rk_plan *plan, const rk_plan_options *options) {
+static rk_status build_plan(rk_plan *plan, const rk_plan_options *options) {
     const rk_config *c = plan->config;
-    plan->calibration = rk_plan_no_calibration();
+    plan->calibration = rk_plan_neutral_calibration();
     RK_TRY(rk_plan_describe_run(plan));
-    fill_request(plan);
-    RK_TRY(load_cluster(plan, options));
+    fill_planner_request(plan);
+    RK_TRY(load_cluster_file(plan, options));
     RK_TRY(rk_plan_set_ranks(plan, options->n_ranks));
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)plan->tables.n_tables, plan->loads),
                         RK_ARRAY((size_t)plan->tables.n_tables, plan->placements)));
@@ -79,10 +79,10 @@ static rk_status make_plan(rk_plan *plan, const rk_plan_options *options) {
     if (options->sample)
         RK_TRY(rk_plan_sample(plan, options->sample_rows));
     else
-        assume_loads(plan);
-    plan->data_bytes = rk_plan_data_bytes(plan, rk_config_kept_bytes(c));
+        assume_table_statistics(plan);
+    plan->data_bytes = rk_plan_data_bytes(plan, rk_config_row_cache_bytes(c));
     if (options->measure) RK_TRY(rk_plan_calibrate(plan));
-    RK_TRY(rk_plan_place(plan));
+    RK_TRY(rk_plan_place_tables(plan));
     return rk_plan_fits(plan) ? RK_OK : rk_plan_advise(plan);
 }
 
@@ -96,7 +96,7 @@ rk_status rk_plan_make(const rk_config *config, const rk_plan_options *options, 
     RK_TRY(rk_alloc(1, sizeof *plan, &plan));
     plan->train_rows = -1;
     rk_status status = rk_config_copy(config, &plan->config);
-    if (status == RK_OK) status = make_plan(plan, &o);
+    if (status == RK_OK) status = build_plan(plan, &o);
     if (status == RK_OK)
         *out = plan;
     else

@@ -21,7 +21,7 @@ static const way ways[] = {
     {"no tables placed by hand (cluster.tables)", false, false, false, true},
 };
 
-static double all_tables(const rk_plan *plan) {
+static double sum_bytes_of_tables(const rk_plan *plan) {
     double bytes = 0;
     for (int32_t t = 0; t < plan->tables.n_tables; t++) bytes += rk_plan_table_bytes(plan, t);
     return bytes;
@@ -52,14 +52,14 @@ static bool apply_memory_saving(rk_plan *plan, const way *w, const rk_optimizer 
     if (w->no_constraints && plan->config->cluster.n_tables == 0) return false;
     return halved == w->half_rows && slots == w->rowwise &&
            (!w->no_cache ||
-            (rk_config_kept_bytes(plan->config) > 0 && plan->config->cluster.reader_ranks == 0));
+            (rk_config_row_cache_bytes(plan->config) > 0 && plan->config->cluster.reader_ranks == 0));
 }
 
 static void write_outcome(const rk_plan *plan, const char *what, rk_buffer *out) {
     const rk_plan_rank *rank = &plan->ranks[plan->fullest];
     rk_buffer_printf(out, "%swith %s %s: tables of %s, %s of %s on the fullest rank",
                      out->n_bytes ? "\n" : "", what, rk_plan_fits(plan) ? "it fits" : "it still does not fit",
-                     rk_format_size(all_tables(plan)).text, rk_format_size(rank->all_bytes).text,
+                     rk_format_size(sum_bytes_of_tables(plan)).text, rk_format_size(rank->all_bytes).text,
                      rk_format_size(plan->machines[plan->fullest].capacity.memory_bytes).text);
 }
 
@@ -84,7 +84,8 @@ static rk_status try_memory_savings(rk_plan *plan, const kept *k, rk_buffer *out
     bool fits = false;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         if (fits && ways[i].half_rows && ways[i].no_cache) continue;
-        rk_status status = apply_memory_saving(plan, &ways[i], &rowwise) ? rk_plan_place(plan) : RK_CONFIG;
+        rk_status status =
+            apply_memory_saving(plan, &ways[i], &rowwise) ? rk_plan_place_tables(plan) : RK_CONFIG;
         if (status == RK_OK && ((!ways[i].no_cache && !ways[i].no_constraints) || rk_plan_fits(plan)))
             write_outcome(plan, ways[i].what, out);
         fits |= status == RK_OK && rk_plan_fits(plan);
@@ -94,10 +95,10 @@ static rk_status try_memory_savings(rk_plan *plan, const kept *k, rk_buffer *out
     return RK_OK;
 }
 
-static rk_status place_on_hosts(rk_plan *plan, rk_host_group *group, int64_t count, bool *fits) {
+static rk_status place_tables_on_hosts(rk_plan *plan, rk_host_group *group, int64_t count, bool *fits) {
     group->count = count;
     RK_TRY(rk_plan_set_ranks(plan, 0));
-    RK_TRY(rk_plan_place(plan));
+    RK_TRY(rk_plan_place_tables(plan));
     *fits = rk_plan_fits(plan);
     return RK_OK;
 }
@@ -121,15 +122,15 @@ static rk_status try_more_hosts(rk_plan *plan, rk_buffer *out) {
     while (!fits && many < most) {
         few = many;
         many = 2 * many < most ? 2 * many : most;
-        RK_TRY(place_on_hosts(plan, group, many, &fits));
+        RK_TRY(place_tables_on_hosts(plan, group, many, &fits));
     }
     if (!fits) return RK_OK;
     while (many - few > 1) {
         int64_t middle = few + (many - few) / 2;
-        RK_TRY(place_on_hosts(plan, group, middle, &fits));
+        RK_TRY(place_tables_on_hosts(plan, group, middle, &fits));
         *(fits ? &many : &few) = middle;
     }
-    RK_TRY(place_on_hosts(plan, group, many, &fits));
+    RK_TRY(place_tables_on_hosts(plan, group, many, &fits));
     char what[128];
     snprintf(what, sizeof what, "%lld hosts of '%.64s'", (long long)many, group->name);
     write_outcome(plan, what, out);
@@ -146,7 +147,7 @@ static rk_status write_advice(rk_plan *plan, const kept *k, rk_buffer *out) {
     RK_TRY(status);
     RK_TRY(rk_plan_set_ranks(plan, n_ranks));
     RK_TRY(try_memory_savings(plan, k, out));
-    return rk_plan_place(plan);
+    return rk_plan_place_tables(plan);
 }
 
 rk_status rk_plan_advise(rk_plan *plan) {

@@ -70,7 +70,7 @@ static void add_replicated_work(const rk_plan *plan, int32_t t, rank_work *w) {
 }
 
 /* What l2_full moves, with which every row of a table takes a step. */
-static double full_update_bytes(const rk_plan *plan, int32_t t) {
+static double full_l2_update_bytes(const rk_plan *plan, int32_t t) {
     return plan->tables.l2_full[t] != 0 && !plan->tables.tables[t].frozen ? 2 * rk_plan_table_bytes(plan, t)
                                                                           : 0;
 }
@@ -78,8 +78,8 @@ static double full_update_bytes(const rk_plan *plan, int32_t t) {
 static void add_owners_work(rk_plan *plan, int32_t t, rank_work *work) {
     const rk_table_placement *p = &plan->placements[t];
     rk_table_traffic traffic = rk_table_traffic_estimate(&plan->request, t, &plan->loads[t], p);
-    double full =
-        full_update_bytes(plan, t) / (double)rk_planner_request_table_rows(&plan->request, t) / p->n_slices;
+    double full = full_l2_update_bytes(plan, t) / (double)rk_planner_request_table_rows(&plan->request, t) /
+                  p->n_slices;
     for (int32_t part = 0; part < p->n_parts; part++) {
         double share =
             p->n_parts > 1 ? rk_table_part_load_share(&plan->request, &plan->loads[t], part, p->n_parts) : 1;
@@ -104,7 +104,7 @@ static void add_table_work(rk_plan *plan, rank_work *work) {
         add_trainer_work(plan, t, &trainer);
         if (plan->placements[t].replicated) {
             add_replicated_work(plan, t, &trainer);
-            trainer.update += full_update_bytes(plan, t);
+            trainer.update += full_l2_update_bytes(plan, t);
             replicated += rk_plan_table_bytes(plan, t);
         } else {
             add_owners_work(plan, t, work);
@@ -124,13 +124,13 @@ static void add_table_work(rk_plan *plan, rank_work *work) {
     }
 }
 
-static bool are_partners(const rk_plan *plan, int32_t a, int32_t b, bool among_trainers) {
+static bool exchange_messages(const rk_plan *plan, int32_t a, int32_t b, bool among_trainers) {
     if (among_trainers) return rk_plan_trains(plan, a) && rk_plan_trains(plan, b);
     return (rk_plan_trains(plan, a) && rk_plan_owns(plan, b)) ||
            (rk_plan_owns(plan, a) && rk_plan_trains(plan, b));
 }
 
-static double count_partners(const rk_plan *plan, int32_t rank, bool among_trainers) {
+static double count_message_partners(const rk_plan *plan, int32_t rank, bool among_trainers) {
     const rk_roles *roles = &plan->request.roles;
     if (roles->n_owners == 0) return plan->n_ranks - 1;
     if (among_trainers) return roles->n_trainers - 1;
@@ -138,13 +138,13 @@ static double count_partners(const rk_plan *plan, int32_t rank, bool among_train
 }
 
 /* Ranks of a host are beside each other. */
-static rank_way network_way_of_rank(const rk_plan *plan, int32_t rank, bool among_trainers) {
+static rank_way network_path_of_rank(const rk_plan *plan, int32_t rank, bool among_trainers) {
     int32_t near = 0;
     for (int32_t r = rank - 1; r >= 0 && plan->machines[r].host == plan->machines[rank].host; r--)
-        near += are_partners(plan, rank, r, among_trainers);
+        near += exchange_messages(plan, rank, r, among_trainers);
     for (int32_t r = rank + 1; r < plan->n_ranks && plan->machines[r].host == plan->machines[rank].host; r++)
-        near += are_partners(plan, rank, r, among_trainers);
-    double n = count_partners(plan, rank, among_trainers);
+        near += exchange_messages(plan, rank, r, among_trainers);
+    double n = count_message_partners(plan, rank, among_trainers);
     return (rank_way){n, n > 0 ? 1 - near / n : 0};
 }
 
@@ -153,8 +153,8 @@ static rank_way network_way_of_rank(const rk_plan *plan, int32_t rank, bool amon
  * are copied to where they belong, which over a network goes on beside it. */
 static const double moved_by_copy = 4, moved_by_sum = 4 + (3 + 2) / 2.0;
 
-static double seconds_through(const rk_machine *machine, const rank_way *way, double bytes, double moved,
-                              double n_messages) {
+static double estimate_transfer_seconds(const rk_machine *machine, const rank_way *way, double bytes,
+                                        double moved, double n_messages) {
     double far = bytes * way->far_share;
     return (far > 0 ? far / machine->capacity.network_speed : 0) +
            moved * (bytes - far) / machine->capacity.memory_speed + n_messages * machine->latency_s;
@@ -166,7 +166,7 @@ enum { LAST_BLOCK = 256 };
 
 /* Of the all-reduce, what the backward pass hides, of a thread's last block or of all samples: the sums of
  * all but the largest layer, which is taken to be whole last. */
-static double overlapped_all_reduce(const rk_plan *plan, const rk_machine *machine, double seconds) {
+static double estimate_hidden_all_reduce(const rk_plan *plan, const rk_machine *machine, double seconds) {
     const rk_host_group *group = &plan->cluster.hosts.groups[machine->group];
     double threads = group->cores ? fmax((double)group->cores / machine->ranks_beside, 1) : 1;
     double backward =
@@ -179,33 +179,34 @@ static double overlapped_all_reduce(const rk_plan *plan, const rk_machine *machi
     return plan->dense.parameters > RK_BUCKET_VALUES ? fmin(seconds * (1 - last), window) : 0;
 }
 
-static void set_step_parts(rk_plan *plan, int32_t r, const rank_work *work, const rank_work *total) {
+static void estimate_step_parts_of_rank(rk_plan *plan, int32_t r, const rank_work *work,
+                                        const rank_work *total) {
     const rk_machine *machine = &plan->machines[r];
     const rank_work *w = &work[r];
     double *parts = plan->ranks[r].parts, n_trainers = plan->request.roles.n_trainers,
            trains = rk_plan_trains(plan, r), memory = machine->capacity.memory_speed;
     double of_others = (n_trainers - trains) / n_trainers; /* of the requests to it as an owner */
-    rank_way way = network_way_of_rank(plan, r, false), peers = network_way_of_rank(plan, r, true);
+    rank_way way = network_path_of_rank(plan, r, false), peers = network_path_of_rank(plan, r, true);
     double messages = total->ids > 0 ? way.n_partners : 0;
     const double *factors = plan->calibration.factors;
     parts[RK_PLAN_PART_DEDUP] = factors[RK_PLAN_PART_DEDUP] * w->dedup / memory;
     parts[RK_PLAN_PART_LOOKUP] = factors[RK_PLAN_PART_LOOKUP] * w->lookup / memory;
     parts[RK_PLAN_PART_UPDATE] = factors[RK_PLAN_PART_UPDATE] * w->update / memory;
-    parts[RK_PLAN_PART_IDS] =
-        seconds_through(machine, &way, fmax(w->ids * of_others, trains * (total->ids - w->ids) / n_trainers),
-                        moved_by_copy, messages);
-    parts[RK_PLAN_PART_ROWS] = seconds_through(
+    parts[RK_PLAN_PART_IDS] = estimate_transfer_seconds(
+        machine, &way, fmax(w->ids * of_others, trains * (total->ids - w->ids) / n_trainers), moved_by_copy,
+        messages);
+    parts[RK_PLAN_PART_ROWS] = estimate_transfer_seconds(
         machine, &way, fmax(w->rows * of_others, trains * (total->rows - w->rows) / n_trainers),
         moved_by_copy, messages);
     messages = total->gradients > 0 ? way.n_partners : 0;
-    parts[RK_PLAN_PART_GRADIENTS] = seconds_through(
+    parts[RK_PLAN_PART_GRADIENTS] = estimate_transfer_seconds(
         machine, &way,
         fmax(w->gradients * of_others, trains * (total->gradients - w->gradients) / n_trainers),
         moved_by_copy, messages);
     if (!trains) return;
     if (w->copies > 0)
-        parts[RK_PLAN_PART_GRADIENTS] +=
-            seconds_through(machine, &peers, w->copies * peers.n_partners, moved_by_copy, peers.n_partners);
+        parts[RK_PLAN_PART_GRADIENTS] += estimate_transfer_seconds(
+            machine, &peers, w->copies * peers.n_partners, moved_by_copy, peers.n_partners);
     parts[RK_PLAN_PART_READ] = plan->calibration.n_steps ? plan->calibration.wait : w->read / memory;
     parts[RK_PLAN_PART_REST] = plan->calibration.rest;
     parts[RK_PLAN_PART_DENSE] =
@@ -214,7 +215,7 @@ static void set_step_parts(rk_plan *plan, int32_t r, const rank_work *work, cons
                                               (size_t)plan->dense.parameters);
     parts[RK_PLAN_PART_ALL_REDUCE] = seconds_through(
         machine, &peers, 2 * peers.n_partners / n_trainers * summed, moved_by_sum, 2 * peers.n_partners);
-    plan->ranks[r].reduce_beside = overlapped_all_reduce(plan, machine, parts[RK_PLAN_PART_ALL_REDUCE]);
+    plan->ranks[r].reduce_beside = estimate_hidden_all_reduce(plan, machine, parts[RK_PLAN_PART_ALL_REDUCE]);
 }
 
 /* Activations and their gradients, and what travels, twice where two batches are on their way. */
@@ -229,9 +230,9 @@ static double estimate_buffer_bytes(const rk_plan *plan, int32_t r, const rank_w
     return bytes * (plan->overlaps ? 2 : 1);
 }
 
-static void set_rank_cost(rk_plan *plan, int32_t r, const rank_work *work, const rank_work *total) {
+static void estimate_rank_cost(rk_plan *plan, int32_t r, const rank_work *work, const rank_work *total) {
     rk_plan_rank *rank = &plan->ranks[r];
-    set_step_parts(plan, r, work, total);
+    estimate_step_parts_of_rank(plan, r, work, total);
     rank->bytes[RK_PLAN_MEMORY_BUFFERS] = estimate_buffer_bytes(plan, r, work, total);
     if (rk_plan_trains(plan, r)) {
         rank->bytes[RK_PLAN_MEMORY_DENSE] = plan->dense.bytes;
@@ -241,7 +242,7 @@ static void set_rank_cost(rk_plan *plan, int32_t r, const rank_work *work, const
     for (int i = 0; i < RK_PLAN_PART_COUNT; i++) rank->seconds += i == RK_PLAN_PART_READ ? 0 : rank->parts[i];
 }
 
-static double price_of_step(const rk_plan *plan) {
+static double price_of_hosts(const rk_plan *plan) {
     double price = 0;
     for (int32_t r = 0; r < plan->n_ranks; r++) /* a host that is used in part is paid for whole */
         if (r == 0 || plan->machines[r].host != plan->machines[r - 1].host)
@@ -249,7 +250,7 @@ static double price_of_step(const rk_plan *plan) {
     return price;
 }
 
-static double compute_balance(const rk_plan *plan, bool trainers) {
+static double compute_load_balance(const rk_plan *plan, bool trainers) {
     double most = 0, sum = 0, n = 0;
     for (int32_t r = 0; r < plan->n_ranks; r++) {
         if (rk_plan_trains(plan, r) != trainers) continue;
@@ -263,7 +264,7 @@ static double compute_balance(const rk_plan *plan, bool trainers) {
 /* Ranks wait for one another at all_to_alls, so a part takes as long as on the slowest rank. Where the rows
  * of the next batch are fetched and the gradients of the last are sent beside the dense part, the longer of
  * the two ways counts; what goes through the network takes its time there beside all else. */
-static double step_seconds(const rk_plan *plan, const double *parts, double beside) {
+static double estimate_step_seconds(const rk_plan *plan, const double *parts, double beside) {
     double own = parts[RK_PLAN_PART_DEDUP] + parts[RK_PLAN_PART_LOOKUP] + parts[RK_PLAN_PART_DENSE] +
                  parts[RK_PLAN_PART_UPDATE] + parts[RK_PLAN_PART_REST];
     double reduce = parts[RK_PLAN_PART_ALL_REDUCE],
@@ -275,16 +276,17 @@ static double step_seconds(const rk_plan *plan, const double *parts, double besi
 
 /* Reading runs beside all of it: a trial run has measured what ranks wait for it, or it is what it takes
  * longer than all else. */
-static void wait_for_reading(const rk_plan *plan, rk_plan_step *step) {
+static void add_reading_wait(const rk_plan *plan, rk_plan_step *step) {
     double *wait = &step->parts[RK_PLAN_PART_READ];
     if (!plan->calibration.n_steps) *wait = fmax(*wait - step->seconds, 0);
     step->seconds += *wait;
 }
 
-static void set_step_cost(rk_plan *plan) {
+static void estimate_step_cost(rk_plan *plan) {
     rk_plan_step *step = &plan->step;
-    *step = (rk_plan_step){.price_per_hour = price_of_step(plan),
-                           .balance = fmax(compute_balance(plan, true), compute_balance(plan, false))};
+    *step =
+        (rk_plan_step){.price_per_hour = price_of_hosts(plan),
+                       .balance = fmax(compute_load_balance(plan, true), compute_load_balance(plan, false))};
     plan->fullest = 0;
     step->reduce_beside = plan->ranks[0].reduce_beside;
     for (int32_t r = 0; r < plan->n_ranks; r++) {
@@ -296,12 +298,12 @@ static void set_step_cost(rk_plan *plan) {
         if (rk_plan_trains(plan, r))
             step->reduce_beside = fmin(step->reduce_beside, plan->ranks[r].reduce_beside);
     }
-    step->seconds = step_seconds(plan, step->parts, step->reduce_beside);
-    wait_for_reading(plan, step);
+    step->seconds = estimate_step_seconds(plan, step->parts, step->reduce_beside);
+    add_reading_wait(plan, step);
     step->samples_per_second = step->seconds > 0 ? (double)plan->request.batch_size / step->seconds : 0;
 }
 
-rk_status rk_plan_cost(rk_plan *plan) {
+rk_status rk_plan_estimate_cost(rk_plan *plan) {
     RK_AUTOFREE rank_work *work = NULL;
     rank_work total = {0};
     RK_TRY(rk_alloc((size_t)plan->n_ranks, sizeof *work, &work));
@@ -312,7 +314,7 @@ rk_status rk_plan_cost(rk_plan *plan) {
         total.rows += work[r].rows;
         total.gradients += work[r].gradients;
     }
-    for (int32_t r = 0; r < plan->n_ranks; r++) set_rank_cost(plan, r, work, &total);
-    set_step_cost(plan);
+    for (int32_t r = 0; r < plan->n_ranks; r++) estimate_rank_cost(plan, r, work, &total);
+    estimate_step_cost(plan);
     return RK_OK;
 }

@@ -125,8 +125,8 @@ static inline int64_t rk_reduced_rows(rk_row_reduction reduction, int64_t n) {
     return n / reduction.times > reduction.least ? n / reduction.times : reduction.least;
 }
 /* The run's model with fewer rows; schema and embedding of the options are replaced. */
-rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, rk_row_reduction reduction,
-                        rk_model_options options, rk_model **out);
+rk_status rk_plan_build_model(const rk_config *config, const rk_data_schema *schema,
+                              rk_row_reduction reduction, rk_model_options options, rk_model **out);
 
 /* Ranks of this machine, all of whose cores they take, train some steps of the run, each its share of the
  * batches and nothing but it: no messages. */
@@ -143,7 +143,7 @@ rk_status rk_plan_trial_run(const rk_plan *plan, rk_trial_run *r); /* given: ran
  * After rk_plan_set_ranks and loads. */
 rk_status rk_plan_measure_limits(rk_plan *plan);
 rk_status rk_plan_calibrate(rk_plan *plan);
-rk_plan_calibration rk_plan_no_calibration(void);
+rk_plan_calibration rk_plan_neutral_calibration(void);
 /* Loads by counting the training data. */
 rk_status rk_plan_sample(rk_plan *plan, int64_t n_rows);
 /* The cluster's ranks, n_ranks of them (readers among them) or all, with room for what is found out about
@@ -153,8 +153,8 @@ void rk_plan_release_ranks(rk_plan *plan); /* with the placements on them; befor
 /* What reading takes at most of a trainer, if data.cache_bytes were cache_bytes. */
 double rk_plan_data_bytes(const rk_plan *plan, int64_t cache_bytes);
 /* Placements for the plan's tables, loads and ranks, in place of what was there, with memory and time. */
-rk_status rk_plan_place(rk_plan *plan);
-rk_status rk_plan_cost(rk_plan *plan);
+rk_status rk_plan_place_tables(rk_plan *plan);
+rk_status rk_plan_estimate_cost(rk_plan *plan);
 /* An assertion: every value of every table has one place. RK_INTERNAL names the table. */
 rk_status rk_plan_check_coverage(const rk_plan *plan);
 /* For a plan that does not fit: its advice. */

@@ -11,7 +11,7 @@
 enum { MAX_SIMULATED_RANKS = 16 };
 
 /* A usual row: the dim of the table with most bytes. */
-static int32_t typical_dim(const rk_plan *plan) {
+static int32_t dim_of_largest_table(const rk_plan *plan) {
     int32_t most = 0;
     for (int32_t t = 1; t < plan->tables.n_tables; t++)
         if (rk_plan_table_bytes(plan, t) > rk_plan_table_bytes(plan, most)) most = t;
@@ -25,7 +25,7 @@ static double cores_of_host(const rk_host_group *group) {
 
 rk_status rk_plan_measure_limits(rk_plan *plan) {
     bool layers = plan->dense.layer_in > 0;
-    RK_TRY(rk_roofline_gather(typical_dim(plan), &plan->here.memory_speed));
+    RK_TRY(rk_roofline_gather(dim_of_largest_table(plan), &plan->here.memory_speed));
     RK_TRY(rk_roofline_gemm(layers ? plan->dense.layer_in : 256, layers ? plan->dense.layer_out : 256,
                             &plan->here.flops));
     for (int64_t i = 0; i < plan->cluster.hosts.n_groups; i++) {
@@ -40,7 +40,7 @@ rk_status rk_plan_measure_limits(rk_plan *plan) {
 }
 
 /* Ranks as those of the first host, as many as fill this machine. */
-static rk_trial_run simulated_ranks_of(const rk_plan *plan) {
+static rk_trial_run choose_simulated_ranks(const rk_plan *plan) {
     const rk_host_group *group = &plan->cluster.hosts.groups[plan->machines[0].group];
     double cores = cores_of_host(group) / plan->machines[0].ranks_beside,
            here = (double)sysconf(_SC_NPROCESSORS_ONLN);
@@ -51,7 +51,7 @@ static rk_trial_run simulated_ranks_of(const rk_plan *plan) {
 
 /* Each rank's tables are as an owner's part of them; all together take no more than a quarter of the
  * memory. */
-static rk_row_reduction row_reduction_of(const rk_plan *plan, int32_t n_simulated_ranks) {
+static rk_row_reduction choose_row_reduction(const rk_plan *plan, int32_t n_simulated_ranks) {
     double bytes = 0, memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 4;
     for (int32_t t = 0; t < plan->tables.n_tables; t++) bytes += rk_plan_table_bytes(plan, t);
     double times = fmax(rk_roles_owner_count(&plan->request.roles), ceil(bytes * n_simulated_ranks / memory));
@@ -61,7 +61,7 @@ static rk_row_reduction row_reduction_of(const rk_plan *plan, int32_t n_simulate
 
 /* The plan of one simulated rank by itself, in one place: its share of each batch, by its share of this
  * machine's limits. */
-static rk_status cost_of_simulated_rank(const rk_plan *plan, const rk_trial_run *r, double *parts) {
+static rk_status estimate_simulated_rank_cost(const rk_plan *plan, const rk_trial_run *r, double *parts) {
     rk_plan one = *plan;
     rk_plan_rank rank = {.seconds = 0};
     double share = 1.0 / r->n_simulated_ranks;
@@ -77,7 +77,7 @@ static rk_status cost_of_simulated_rank(const rk_plan *plan, const rk_trial_run 
     one.request.roles = (rk_roles){1, 0};
     one.request.batch_size =
         (plan->request.batch_size + plan->request.roles.n_trainers - 1) / plan->request.roles.n_trainers;
-    one.calibration = rk_plan_no_calibration();
+    one.calibration = rk_plan_neutral_calibration();
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY((size_t)plan->tables.n_tables, one.loads),
                          RK_ARRAY((size_t)plan->tables.n_tables, one.placements)));
     for (int32_t t = 0; t < plan->tables.n_tables; t++) {
@@ -86,7 +86,7 @@ static rk_status cost_of_simulated_rank(const rk_plan *plan, const rk_trial_run 
         RK_GOTO(rk_table_placement_init(&one.placements[t], 1, 1));
         one.placements[t].replicated = plan->tables.tables[t].n_rows < plan->request.replicate_below;
     }
-    RK_GOTO(rk_plan_cost(&one));
+    RK_GOTO(rk_plan_estimate_cost(&one));
     memcpy(parts, rank.parts, sizeof rank.parts);
 done:
     for (int32_t t = 0; one.placements && t < plan->tables.n_tables; t++)
@@ -95,7 +95,7 @@ done:
     return status;
 }
 
-rk_plan_calibration rk_plan_no_calibration(void) {
+rk_plan_calibration rk_plan_neutral_calibration(void) {
     rk_plan_calibration calibration = {.n_steps = 0};
     for (int i = 0; i < RK_PLAN_PART_COUNT; i++) calibration.factors[i] = 1;
     return calibration;
@@ -105,15 +105,15 @@ rk_status rk_plan_calibrate(rk_plan *plan) {
     static const rk_plan_part own[] = {RK_PLAN_PART_DEDUP, RK_PLAN_PART_LOOKUP, RK_PLAN_PART_DENSE,
                                        RK_PLAN_PART_UPDATE};
     double limits[RK_PLAN_PART_COUNT];
-    rk_trial_run r = simulated_ranks_of(plan);
+    rk_trial_run r = choose_simulated_ranks(plan);
     int threads = rk_parallel_threads();
     if (plan->config->train.threads) r.n_threads = (int)plan->config->train.threads;
-    r.reduction = row_reduction_of(plan, r.n_simulated_ranks);
+    r.reduction = choose_row_reduction(plan, r.n_simulated_ranks);
     RK_TRY(rk_parallel_set_threads(r.n_threads));
     rk_status status = rk_plan_trial_run(plan, &r);
     RK_TRY(rk_parallel_set_threads(threads));
     RK_TRY(status);
-    RK_TRY(cost_of_simulated_rank(plan, &r, limits));
+    RK_TRY(estimate_simulated_rank_cost(plan, &r, limits));
     plan->calibration.n_steps = r.n_steps;
     plan->calibration.wait = r.parts[RK_PLAN_PART_READ];
     plan->calibration.rest = r.parts[RK_PLAN_PART_REST];

@@ -7,13 +7,13 @@
 #include "train/plan/plan_internal.h"
 
 /* The run file's roles hold, unless the cluster gives its hosts roles; then both must agree. */
-static rk_status agree_on_roles(rk_plan *plan, rk_roles of_cluster) {
+static rk_status resolve_roles(rk_plan *plan, rk_roles of_cluster) {
     const rk_config *c = plan->config;
     rk_roles *roles = &plan->request.roles;
     plan->n_ranks = of_cluster.n_trainers + of_cluster.n_owners;
     plan->n_readers = 0;
     if (of_cluster.n_owners == 0) {
-        RK_TRY(rk_cluster_roles(&c->cluster, &c->yaml, plan->n_ranks, roles));
+        RK_TRY(rk_cluster_section_roles(&c->cluster, &c->yaml, plan->n_ranks, roles));
         plan->n_readers = plan->n_ranks - roles->n_trainers - roles->n_owners;
         plan->n_ranks -= plan->n_readers;
         return RK_OK;
@@ -73,15 +73,15 @@ static void share_host_resources(rk_plan *plan) {
 rk_status rk_plan_set_ranks(rk_plan *plan, int32_t n_ranks) {
     rk_roles roles;
     release_ranks(plan);
-    RK_TRY(rk_cluster_file_ranks(&plan->cluster, n_ranks, &plan->machines, &roles));
-    RK_TRY(agree_on_roles(plan, roles));
+    RK_TRY(rk_cluster_file_list_ranks(&plan->cluster, n_ranks, &plan->machines, &roles));
+    RK_TRY(resolve_roles(plan, roles));
     share_host_resources(plan);
     RK_TRY(rk_alloc((size_t)plan->n_ranks, sizeof *plan->capacities, &plan->capacities));
     return rk_alloc((size_t)plan->n_ranks, sizeof *plan->ranks, &plan->ranks);
 }
 
 /* What is left of a rank's memory for tables of its own, as far as the last placements tell. */
-static void set_capacities(rk_plan *plan) {
+static void set_rank_capacities(rk_plan *plan) {
     for (int32_t r = 0; r < plan->n_ranks; r++) {
         plan->capacities[r] = plan->machines[r].capacity;
         plan->capacities[r].memory_bytes =
@@ -93,19 +93,19 @@ static void set_capacities(rk_plan *plan) {
 }
 
 /* What is not tables is known only from placements, so a second look is taken where it matters. */
-rk_status rk_plan_place(rk_plan *plan) {
+rk_status rk_plan_place_tables(rk_plan *plan) {
     memset(plan->ranks, 0, (size_t)plan->n_ranks * sizeof *plan->ranks);
     for (int look = 0; look < 2; look++) {
-        set_capacities(plan);
+        set_rank_capacities(plan);
         release_placements(plan);
         RK_TRY(rk_sharding_plan_choose(&plan->request, plan->placements));
-        RK_TRY(rk_plan_cost(plan));
+        RK_TRY(rk_plan_estimate_cost(plan));
         if (rk_plan_fits(plan)) break;
     }
     return rk_plan_check_coverage(plan);
 }
 
-static rk_status check_table_whole(const rk_plan *plan, int32_t t) {
+static rk_status check_table_is_covered(const rk_plan *plan, int32_t t) {
     const rk_table_config *table = &plan->tables.tables[t];
     const rk_table_placement *p = &plan->placements[t];
     if (p->replicated) return RK_OK;
@@ -122,6 +122,6 @@ static rk_status check_table_whole(const rk_plan *plan, int32_t t) {
 }
 
 rk_status rk_plan_check_coverage(const rk_plan *plan) {
-    for (int32_t t = 0; t < plan->tables.n_tables; t++) RK_TRY(check_table_whole(plan, t));
+    for (int32_t t = 0; t < plan->tables.n_tables; t++) RK_TRY(check_table_is_covered(plan, t));
     return RK_OK;
 }

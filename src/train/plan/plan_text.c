@@ -108,7 +108,7 @@ static rk_status write_table_line(const rk_plan *plan, int32_t t, int width, rk_
 }
 
 /* "30.1 G ids", or all keys. */
-static rk_size_text nominal_text(const rk_plan *plan, int32_t t) {
+static rk_size_text format_nominal_rows(const rk_plan *plan, int32_t t) {
     char count[24];
     rk_size_text out;
     int64_t nominal = rk_plan_nominal_rows(plan, t);
@@ -131,10 +131,11 @@ static void write_dynamic_lines(const rk_plan *plan, int width, rk_buffer *out) 
         int64_t ids = rk_plan_nominal_rows(plan, t);
         if (!rk_planner_request_dynamic_config(&plan->request, t)) continue;
         double all = rk_plan_table_bytes(plan, t);
-        rk_buffer_printf(
-            out, "  %-*s %16s %16lld %7d %10s %7.0f B\n", width, table->name, nominal_text(plan, t).text,
-            (long long)rk_planner_request_table_rows(&plan->request, t), table->dim, rk_format_size(all).text,
-            all / (double)rk_planner_request_table_rows(&plan->request, t));
+        rk_buffer_printf(out, "  %-*s %16s %16lld %7d %10s %7.0f B\n", width, table->name,
+                         format_nominal_rows(plan, t).text,
+                         (long long)rk_planner_request_table_rows(&plan->request, t), table->dim,
+                         rk_format_size(all).text,
+                         all / (double)rk_planner_request_table_rows(&plan->request, t));
         counted &= ids > 0;
         nominal += (double)ids * table->dim;
         rows += (double)rk_planner_request_table_rows(&plan->request, t) * table->dim;
@@ -163,14 +164,14 @@ static void write_disk_lines(const rk_plan *plan, int width, rk_buffer *out) {
                      rk_format_size(disk).text);
 }
 
-static bool has_disk(const rk_plan *plan) {
+static bool has_tables_on_disk(const rk_plan *plan) {
     bool has = false;
     for (int32_t t = 0; t < plan->tables.n_tables; t++)
         has |= rk_planner_request_is_on_disk(&plan->request, t);
     return has;
 }
 
-static bool has_dynamic(const rk_plan *plan) {
+static bool has_dynamic_tables(const rk_plan *plan) {
     bool has = false;
     for (int32_t t = 0; t < plan->tables.n_tables; t++)
         has |= rk_planner_request_dynamic_config(&plan->request, t) != NULL;
@@ -187,8 +188,8 @@ static rk_status write_table_lines(const rk_plan *plan, rk_buffer *out) {
         bytes += rk_plan_table_bytes(plan, t);
     }
     rk_buffer_printf(out, "  %-*s %16s %5s %10s\n", width, "total", "", "", rk_format_size(bytes).text);
-    if (has_dynamic(plan)) write_dynamic_lines(plan, width, out);
-    if (has_disk(plan)) write_disk_lines(plan, width, out);
+    if (has_dynamic_tables(plan)) write_dynamic_lines(plan, width, out);
+    if (has_tables_on_disk(plan)) write_disk_lines(plan, width, out);
     return RK_OK;
 }
 

@@ -65,7 +65,7 @@ struct simulation {
     bool failed;     /* one of them, so all stop */
 };
 
-static rk_status build_model(simulated_rank *r) {
+static rk_status build_model_of_rank(simulated_rank *r) {
     const rk_plan *plan = r->simulation->plan;
     const rk_roles *roles = &plan->request.roles;
     rk_model_cluster cluster = {.request = plan->request};
@@ -85,13 +85,13 @@ static rk_status build_model(simulated_rank *r) {
         options.staleness = 0;
     }
     options.skip_not_finite = true;
-    RK_TRY(rk_plan_build(plan->config, rk_dataset_schema(r->dataset), r->simulation->trial_run->reduction,
-                         options, &r->model));
+    RK_TRY(rk_plan_build_model(plan->config, rk_dataset_schema(r->dataset),
+                               r->simulation->trial_run->reduction, options, &r->model));
     return rk_local_batch_init(r->model, true, &r->local_batch);
 }
 
 /* Ids of tables that have fewer rows here, within them. */
-static void fold_ids(simulated_rank *r) {
+static void wrap_ids_into_rows(simulated_rank *r) {
     const rk_data_schema *schema = rk_dataset_schema(r->dataset);
     for (int32_t f = 0; f < schema->n_features; f++) {
         rk_ids *ids = &r->local_batch.features[f];
@@ -117,14 +117,14 @@ static rk_status train_step(simulated_rank *r) {
     if (first == last) return RK_OK;
     rk_rank_batch whole = rk_rank_batch_from_batch(batch);
     RK_TRY(rk_local_batch_fill(r->model, &whole, first, last - first, true, &r->local_batch));
-    fold_ids(r);
+    wrap_ids_into_rows(r);
     double loss;
     return rk_model_train(r->model, &r->local_batch.batch, &loss);
 }
 
 /* Keeps this rank's first failure and waits for all ranks, twice: after the first wait rank 0 sets `failed`,
  * after the second all read it. */
-static void sync_ranks(simulated_rank *r, rk_status status) {
+static void wait_for_all_ranks(simulated_rank *r, rk_status status) {
     if (status != RK_OK && r->status == RK_OK) {
         r->status = status;
         rk_error_copy(r->error, sizeof r->error);
@@ -138,7 +138,7 @@ static void sync_ranks(simulated_rank *r, rk_status status) {
 
 static void train_steps(simulated_rank *r) {
     int64_t n = r->simulation->n_steps; /* rank 0 changes it once all are here */
-    for (int64_t i = 0; i < n && !r->simulation->failed; i++) sync_ranks(r, train_step(r));
+    for (int64_t i = 0; i < n && !r->simulation->failed; i++) wait_for_all_ranks(r, train_step(r));
 }
 
 /* Rank 0 sets the number of the next steps, by what the last ones took. */
@@ -149,12 +149,12 @@ static void choose_step_count(simulated_rank *r, double begun, int64_t done, dou
 }
 
 static void run_simulated_rank(simulated_rank *r) {
-    sync_ranks(r, build_model(r));
+    wait_for_all_ranks(r, build_model_of_rank(r));
     if (r->simulation->failed) return;
     double begun = rk_clock_seconds();
     train_steps(r);
     choose_step_count(r, begun, WARM_STEPS, warm_seconds);
-    sync_ranks(r, RK_OK);
+    wait_for_all_ranks(r, RK_OK);
     begun = rk_clock_seconds();
     train_steps(r);
     choose_step_count(r, begun, r->simulation->n_steps, timed_seconds);
@@ -175,7 +175,7 @@ static void *simulated_rank_thread(void *context) {
 }
 
 /* None begins before all threads are there: a barrier waits for every one. */
-static rk_status run_in_threads(simulation *s) {
+static rk_status run_ranks_in_threads(simulation *s) {
     int32_t n_started = 0;
     pthread_mutex_lock(&s->start);
     for (; n_started < s->trial_run->n_simulated_ranks; n_started++)
@@ -197,7 +197,7 @@ static rk_status first_failed_rank(const simulation *s) {
 }
 
 /* Seconds of a whole batch of the run, in each part; what is in none is the rest. */
-static void split_time_by_part(const simulation *s) {
+static void split_measured_time_by_part(const simulation *s) {
     rk_trial_run *r = s->trial_run;
     double n_batches = 0, wall = 0, known = 0, blocks = r->n_threads;
     for (int32_t i = 0; i < r->n_simulated_ranks; i++) {
@@ -239,11 +239,11 @@ rk_status rk_plan_trial_run(const rk_plan *plan, rk_trial_run *r) {
         s.ranks[i].number = i;
     }
     if (r->n_simulated_ranks > 1)
-        RK_GOTO(run_in_threads(&s));
+        RK_GOTO(run_ranks_in_threads(&s));
     else
         run_simulated_rank(&s.ranks[0]);
     status = first_failed_rank(&s);
-    if (status == RK_OK) split_time_by_part(&s);
+    if (status == RK_OK) split_measured_time_by_part(&s);
     rk_status stopped = rk_trace_stop();
     if (status == RK_OK) status = stopped;
 done:

@@ -47,7 +47,7 @@ static rk_status receive_request(const reading *r, rk_all_to_all **out) {
 }
 
 /* Of the split that is evaluated, which stays open: what it keeps in memory serves the next time. */
-static rk_status open_evaluation(reading *r, const char *split, stream *s) {
+static rk_status open_evaluation_dataset(reading *r, const char *split, stream *s) {
     if (s->dataset && strcmp(s->split, split) == 0) return RK_OK;
     rk_dataset_free(s->dataset);
     s->dataset = NULL;
@@ -57,7 +57,7 @@ static rk_status open_evaluation(reading *r, const char *split, stream *s) {
     return rk_trainer_open_split(r->trainer, split, s->cuts[r->readers->n_trainers], &s->dataset);
 }
 
-static rk_status begin_stream(reading *r, const rk_read_request *word, size_t n_bytes) {
+static rk_status begin_requested_stream(reading *r, const rk_read_request *word, size_t n_bytes) {
     size_t n_cuts = (size_t)r->readers->n_trainers + 1;
     stream *s = &r->streams[word->stream];
     RK_FAIL_IF(n_bytes <= sizeof *word + n_cuts * sizeof *s->cuts || ((const char *)word)[n_bytes - 1],
@@ -68,11 +68,11 @@ static rk_status begin_stream(reading *r, const rk_read_request *word, size_t n_
         RK_FAIL_IF(s->cuts[i] < 0 || s->cuts[i + 1] < s->cuts[i], RK_INTERNAL,
                    "a trainer asked for a batch whose parts are not ascending");
     if (word->stream == RK_READ_EVALUATION)
-        RK_TRY(open_evaluation(r, (const char *)(word + 1) + n_cuts * sizeof *s->cuts, s));
+        RK_TRY(open_evaluation_dataset(r, (const char *)(word + 1) + n_cuts * sizeof *s->cuts, s));
     return rk_dataset_seek(s->dataset, word->position);
 }
 
-static void write_answer_head(rk_buffer *out, const rk_read_head *head) {
+static void write_answer_header(rk_buffer *out, const rk_read_head *head) {
     rk_buffer_clear(out);
     rk_buffer_append(out, head, sizeof *head);
 }
@@ -82,7 +82,7 @@ static void write_local_batch(const stream *s, bool trains, const rk_batch *batc
                               int32_t trainer, rk_buffer *out) {
     int64_t first = s->cuts[trainer] < batch->n ? s->cuts[trainer] : batch->n,
             last = s->cuts[trainer + 1] < batch->n ? s->cuts[trainer + 1] : batch->n;
-    write_answer_head(
+    write_answer_header(
         out, &(rk_read_head){.status = RK_OK, .total = batch->n, .base = first, .n_tasks = batch->n_tasks});
     rk_buffer_append(out, task_samples, (size_t)batch->n_tasks * sizeof *task_samples);
     rk_batch_pack(batch, first, last - first, trains ? RK_PACK_INPUT | RK_PACK_LABELS : RK_PACK_INPUT, out);
@@ -101,7 +101,7 @@ static rk_status send_answers(reading *r) {
     return rk_all_to_all_wait(all_to_all);
 }
 
-static rk_status answer_batch(reading *r, int32_t number, const rk_batch *batch) {
+static rk_status send_batch_answer(reading *r, int32_t number, const rk_batch *batch) {
     uint64_t begin = rk_trace_begin();
     const rk_label_section *labels = r->trainer->config->data.labels;
     for (int32_t t = 0; t < batch->n_tasks; t++)
@@ -126,11 +126,11 @@ static void wait_for_run_end(reading *r) {
 }
 
 /* The end of an epoch, or why there is no batch. */
-static rk_status answer_status(reading *r, rk_status found) {
+static rk_status send_status_answer(reading *r, rk_status found) {
     char reason[4096] = "";
     if (found != RK_END) rk_error_copy(reason, sizeof reason);
     for (int32_t t = 0; t < r->readers->n_trainers; t++) {
-        write_answer_head(&r->answers[t], &(rk_read_head){.status = found});
+        write_answer_header(&r->answers[t], &(rk_read_head){.status = found});
         rk_buffer_append(&r->answers[t], reason, strlen(reason));
     }
     RK_TRY(send_answers(r));
@@ -140,7 +140,7 @@ static rk_status answer_status(reading *r, rk_status found) {
 }
 
 /* The next batch of the epoch, which may be over for this reader, asked again or not yet asked. */
-static rk_status next_of_epoch(rk_dataset *dataset, int64_t epoch, const rk_batch **out) {
+static rk_status next_batch_of_epoch(rk_dataset *dataset, int64_t epoch, const rk_batch **out) {
     if (rk_dataset_tell(dataset).epoch > epoch) return RK_END;
     while (rk_dataset_tell(dataset).epoch < epoch) {
         rk_status status = rk_dataset_next(dataset, out);
@@ -154,9 +154,10 @@ static rk_status next_of_epoch(rk_dataset *dataset, int64_t epoch, const rk_batc
 static rk_status answer_request(reading *r, int32_t number, int64_t epoch, rk_status begun) {
     const rk_batch *batch;
     uint64_t begin = rk_trace_begin();
-    rk_status status = begun == RK_OK ? next_of_epoch(r->streams[number].dataset, epoch, &batch) : begun;
+    rk_status status =
+        begun == RK_OK ? next_batch_of_epoch(r->streams[number].dataset, epoch, &batch) : begun;
     rk_trace_end(begin, "read");
-    return status == RK_OK ? answer_batch(r, number, batch) : answer_status(r, status);
+    return status == RK_OK ? send_batch_answer(r, number, batch) : send_status_answer(r, status);
 }
 
 static rk_status serve_requests(reading *r) {
@@ -168,7 +169,7 @@ static rk_status serve_requests(reading *r) {
         int32_t kind = word->kind, number = word->stream;
         int64_t epoch = word->position.epoch;
         rk_status status = RK_OK;
-        if (kind == RK_READ_BEGIN) status = begin_stream(r, word, message->n_bytes);
+        if (kind == RK_READ_BEGIN) status = begin_requested_stream(r, word, message->n_bytes);
         rk_all_to_all_free(all_to_all);
         if (kind == RK_READ_LEAVE) return RK_OK;
         if (kind == RK_READ_NEXT || status != RK_OK) RK_TRY(answer_request(r, number, epoch, status));

@@ -88,20 +88,20 @@ static void set_stage_work(rk_profile *out, const char *name, double work, doubl
 }
 
 /* What this machine reaches at what the model does, a turn at a time beside the steps. */
-static rk_status create_limits(profiling *p) {
+static rk_status create_rooflines(profiling *p) {
     rk_model_work work = rk_model_estimate_work(p->model, 0);
     if (p->stages != stages_of_cpu) return RK_OK;
     if (work.row_dim) RK_TRY(rk_roofline_create_gather(work.row_dim, work.table_bytes, &p->gather));
     return work.layer_in ? rk_roofline_create_gemm(work.layer_in, work.layer_out, &p->gemm) : RK_OK;
 }
 
-static rk_status run_limit_turns(const profiling *p) {
+static rk_status run_roofline_turns(const profiling *p) {
     if (p->gather) RK_TRY(rk_roofline_run_turn(p->gather));
     return p->gemm ? rk_roofline_run_turn(p->gemm) : RK_OK;
 }
 
 /* What the stages moved, and what the machine reached. */
-static void set_limits(const profiling *p, rk_profile *out) {
+static void set_stage_limits(const profiling *p, rk_profile *out) {
     rk_model_work work = rk_model_estimate_work(p->model, out->batch_size);
     out->n_ids = work.n_ids;
     out->n_rows = work.n_rows;
@@ -136,14 +136,14 @@ static rk_status measure_steps(profiling *p, int64_t n_steps, int64_t n_warmup, 
         p->n_steps = n_timed;
         p->n_samples = n_samples;
         RK_TRY(time_steps(p, n_steps * (turn + 1) / n_turns - n_steps * turn / n_turns));
-        if (turn == 0) RK_TRY(create_limits(p));
-        RK_TRY(run_limit_turns(p));
+        if (turn == 0) RK_TRY(create_rooflines(p));
+        RK_TRY(run_roofline_turns(p));
     }
     out->n_steps = p->n_steps;
     out->batch_size = p->n_samples / p->n_steps;
     out->seconds = p->wall / (double)p->n_steps;
     scale_block_times(p, out);
-    if (p->stages == stages_of_cpu) set_limits(p, out);
+    if (p->stages == stages_of_cpu) set_stage_limits(p, out);
     return RK_OK;
 }
 

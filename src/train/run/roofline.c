@@ -42,7 +42,7 @@ struct rk_roofline {
     multiplying multiplying;
 };
 
-static void gather_rows(void *context, size_t task, int thread) {
+static void run_row_gather(void *context, size_t task, int thread) {
     const rk_roofline *roofline = context;
     const gathering *g = &roofline->gathering;
     for (size_t first = 0; first < BAGS; first += BLOCK)
@@ -67,7 +67,7 @@ rk_status rk_roofline_run_turn(rk_roofline *roofline) {
 }
 
 /* The first turn touches memory, and is not counted. */
-static rk_status warm_up(rk_roofline *roofline) {
+static rk_status run_warm_up_turn(rk_roofline *roofline) {
     RK_TRY(rk_roofline_run_turn(roofline));
     roofline->seconds = roofline->longest = 0;
     roofline->n_turns = 0;
@@ -105,17 +105,17 @@ static rk_status prepare_gather(rk_roofline *roofline, int32_t dim, uint64_t tab
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(TASKS * BAGS, g->ids),
                         RK_ARRAY((size_t)rk_parallel_threads() * BLOCK * (size_t)dim, g->out)));
     for (int64_t i = 0; i < TASKS * BAGS; i++) g->ids[i] = (int64_t)rk_rng_below(&rng, (uint64_t)n_rows);
-    roofline->task = gather_rows;
+    roofline->task = run_row_gather;
     roofline->n_tasks = TASKS;
     roofline->work = 2.0 * TASKS * BAGS * dim * sizeof(float);
-    return warm_up(roofline);
+    return run_warm_up_turn(roofline);
 }
 
-static rk_status begin_roofline(rk_roofline **out) {
+static rk_status allocate_roofline(rk_roofline **out) {
     return rk_alloc(1, sizeof **out, out);
 }
 
-static rk_status finish_roofline(rk_roofline *roofline, rk_status status, rk_roofline **out) {
+static rk_status return_or_free_roofline(rk_roofline *roofline, rk_status status, rk_roofline **out) {
     if (status == RK_OK)
         *out = roofline;
     else
@@ -125,11 +125,11 @@ static rk_status finish_roofline(rk_roofline *roofline, rk_status status, rk_roo
 
 rk_status rk_roofline_create_gather(int32_t dim, uint64_t table_bytes, rk_roofline **out) {
     rk_roofline *roofline;
-    RK_TRY(begin_roofline(&roofline));
-    return finish_roofline(roofline, prepare_gather(roofline, dim, table_bytes), out);
+    RK_TRY(allocate_roofline(&roofline));
+    return return_or_free_roofline(roofline, prepare_gather(roofline, dim, table_bytes), out);
 }
 
-static void multiply_matrices(void *context, size_t task, int thread) {
+static void run_matrix_multiply(void *context, size_t task, int thread) {
     (void)task;
     multiplying *m = &((rk_roofline *)context)->multiplying;
     size_t t = (size_t)thread;
@@ -154,16 +154,16 @@ static rk_status prepare_gemm(rk_roofline *roofline, int64_t in, int64_t out_uni
     RK_TRY(rk_packed_matrix_set_weights(m->matrix, m->w, true));
     double flops = 2.0 * ROWS * (double)in * (double)out_units;
     m->n_calls = 1 + (size_t)(2e8 / flops);
-    roofline->task = multiply_matrices;
+    roofline->task = run_matrix_multiply;
     roofline->n_tasks = 8 * n_threads;
     roofline->work = flops * (double)(m->n_calls * roofline->n_tasks);
-    return warm_up(roofline);
+    return run_warm_up_turn(roofline);
 }
 
 rk_status rk_roofline_create_gemm(int64_t in, int64_t out_units, rk_roofline **out) {
     rk_roofline *roofline;
-    RK_TRY(begin_roofline(&roofline));
-    return finish_roofline(roofline, prepare_gemm(roofline, in, out_units), out);
+    RK_TRY(allocate_roofline(&roofline));
+    return return_or_free_roofline(roofline, prepare_gemm(roofline, in, out_units), out);
 }
 
 /* The best of some turns. */

@@ -40,19 +40,19 @@ static rk_status append_to_file(const char *path, const void *data, size_t n_byt
     return status;
 }
 
-static int64_t file_size(const char *path) {
+static int64_t file_size_or_zero(const char *path) {
     uint64_t n = 0;
     return path && rk_file_exists(path) && rk_file_size(path, &n) == RK_OK ? (int64_t)n : 0;
 }
 
 /* The whole lines of the first n_bytes. */
-static size_t end_of_lines(const uint8_t *data, size_t n_bytes) {
+static size_t end_of_last_whole_line(const uint8_t *data, size_t n_bytes) {
     while (n_bytes && data[n_bytes - 1] != '\n') n_bytes--;
     return n_bytes;
 }
 
 /* The whole records of the first n_bytes. */
-static size_t end_of_records(const uint8_t *data, size_t n_bytes) {
+static size_t end_of_last_whole_record(const uint8_t *data, size_t n_bytes) {
     size_t at = 0, n;
     while ((n = rk_tfrecord_frame_bytes(data + at, n_bytes - at)) > 0 && n <= n_bytes - at) at += n;
     return at;
@@ -79,7 +79,7 @@ static rk_status truncate_file(const char *path, int64_t n_bytes, size_t (*end_o
 }
 
 static rk_status write_events_header(const char *path) {
-    if (file_size(path) > 0) return RK_OK;
+    if (file_size_or_zero(path) > 0) return RK_OK;
     RK_AUTO(rk_buffer_release) rk_buffer event = {0};
     rk_tensorboard_write_header(rk_clock_wall_seconds(), &event);
     RK_TRY(event.status);
@@ -91,8 +91,9 @@ rk_status rk_run_log_open(const char *directory, bool tensorboard, int64_t keep_
     RK_AUTO(rk_run_log_release) rk_run_log log = {0};
     RK_TRY(rk_path_join(directory, "metrics.jsonl", &log.jsonl_path));
     RK_TRY(rk_path_join(directory, "events.out.tfevents.reckon", &log.events_path));
-    RK_TRY(truncate_file(log.jsonl_path, keep_bytes > 0 ? keep_bytes : 0, end_of_lines));
-    if (tensorboard && events_bytes > 0) RK_TRY(truncate_file(log.events_path, events_bytes, end_of_records));
+    RK_TRY(truncate_file(log.jsonl_path, keep_bytes > 0 ? keep_bytes : 0, end_of_last_whole_line));
+    if (tensorboard && events_bytes > 0)
+        RK_TRY(truncate_file(log.events_path, events_bytes, end_of_last_whole_record));
     if ((tensorboard || keep_bytes < 0) && events_bytes <= 0 && unlink(log.events_path) != 0 &&
         errno != ENOENT)
         return rk_error_errno(RK_IO, errno, "could not remove '%s'", log.events_path);
@@ -107,7 +108,7 @@ rk_status rk_run_log_open(const char *directory, bool tensorboard, int64_t keep_
     return RK_OK;
 }
 
-static void set_number(json_t *object, const char *key, double value) {
+static void set_finite_number(json_t *object, const char *key, double value) {
     if (isfinite(value)) json_object_set_new(object, key, json_real(value));
 }
 
@@ -115,10 +116,10 @@ static rk_status write_json_line(rk_run_log *log, const rk_log_entry *entry) {
     json_auto_t *object = json_pack("{s:s, s:I, s:I}", "kind", entry->kind, "epoch", (json_int_t)entry->epoch,
                                     "step", (json_int_t)entry->step);
     if (!object) return RK_NO_MEMORY_ERROR(0);
-    set_number(object, "loss", entry->loss);
-    set_number(object, "samples_per_second", entry->samples_per_second);
-    set_number(object, "learning_rate_factor", entry->learning_rate_factor);
-    set_number(object, "time", rk_clock_wall_seconds());
+    set_finite_number(object, "loss", entry->loss);
+    set_finite_number(object, "samples_per_second", entry->samples_per_second);
+    set_finite_number(object, "learning_rate_factor", entry->learning_rate_factor);
+    set_finite_number(object, "time", rk_clock_wall_seconds());
     for (int32_t i = 0; i < entry->n_metrics; i++)
         json_object_set_new(
             object, entry->metrics[i].name,
@@ -158,6 +159,6 @@ rk_status rk_run_log_add(rk_run_log *log, const rk_log_entry *entry) {
 }
 
 void rk_run_log_bytes(const rk_run_log *log, int64_t *jsonl, int64_t *events) {
-    *jsonl = file_size(log->jsonl_path);
-    *events = file_size(log->events_path);
+    *jsonl = file_size_or_zero(log->jsonl_path);
+    *events = file_size_or_zero(log->events_path);
 }

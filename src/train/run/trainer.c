@@ -62,11 +62,11 @@ rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, 
 
 /* The run's folder, which from here on is this run's alone, if there are checkpoints in it to go on from,
  * else NULL. */
-static rk_status find_begun_run(rk_trainer *t, char **out) {
+static rk_status lock_output_and_find_checkpoint(rk_trainer *t, char **out) {
     const char *output = t->config->train.output;
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     RK_TRY(rk_directory_lock_acquire(output, &t->lock));
-    RK_TRY(rk_checkpoint_recover(output));
+    RK_TRY(rk_checkpoint_recover_interrupted(output));
     RK_TRY(rk_checkpoint_list(output, &names));
     if (names.n && !t->options.resume && !t->options.overwrite)
         return rk_error_hint(
@@ -78,9 +78,10 @@ static rk_status find_begun_run(rk_trainer *t, char **out) {
 /* The checkpoint that the run goes on from, or NULL. */
 static rk_status find_start_checkpoint(rk_trainer *t, char **path) {
     RK_AUTOFREE char *begun = NULL;
-    RK_TRY(rk_comm_agree_on_status(t->world, t->is_first ? find_begun_run(t, &begun) : RK_OK));
+    RK_TRY(
+        rk_comm_agree_on_status(t->world, t->is_first ? lock_output_and_find_checkpoint(t, &begun) : RK_OK));
     RK_TRY(rk_comm_broadcast_text(t->world, &begun));
-    return begun ? rk_checkpoint_find_over(t->world, begun, false, path) : RK_OK;
+    return begun ? rk_checkpoint_find_over_ranks(t->world, begun, false, path) : RK_OK;
 }
 
 /* A test file that cannot be read is said now, not after the last epoch. */
@@ -91,7 +92,7 @@ static rk_status check_test_data(rk_trainer *t) {
     return rk_dataset_check(test);
 }
 
-static rk_status open_data(rk_trainer *t, const char *start) {
+static rk_status open_training_data(rk_trainer *t, const char *start) {
     if (start) RK_TRY(rk_trainer_check_resumable(t, start));
     RK_TRY(rk_trainer_fingerprint_inputs(t, start));
     RK_TRY(rk_trainer_open_split(t, "train", INT64_MAX, &t->train));
@@ -105,7 +106,7 @@ static rk_status open_data(rk_trainer *t, const char *start) {
     return RK_OK;
 }
 
-static rk_status build_model(rk_trainer *t, const rk_batch *sample) {
+static rk_status build_training_model(rk_trainer *t, const rk_batch *sample) {
     rk_config *c = t->config;
     rk_model_options options;
     RK_TRY(rk_config_model_options(c, rk_dataset_schema(t->train), true, &options));
@@ -126,36 +127,36 @@ static rk_status build_model(rk_trainer *t, const rk_batch *sample) {
     return rk_model_state_dict(t->model, &t->state);
 }
 
-static rk_status open_output(rk_trainer *t, bool goes_on) {
+static rk_status open_output_directory(rk_trainer *t, bool goes_on) {
     const rk_train_section *s = &t->config->train;
     if (!t->is_first) return RK_OK;
     if (!goes_on && t->options.overwrite) RK_TRY(rk_checkpoint_remove_all(s->output));
     if (goes_on)
-        RK_TRY(rk_checkpoint_retain(t->config,
-                                    &t->progress)); /* what a kill right after a save has left to do */
+        RK_TRY(rk_checkpoint_remove_old(t->config,
+                                        &t->progress)); /* what a kill right after a save has left to do */
     return rk_run_log_open(s->output, s->tensorboard, goes_on ? t->progress.log_bytes : -1,
                            goes_on ? t->progress.events_bytes : -1, &t->log);
 }
 
 /* Without a plan, tables are placed by a sample. */
-static rk_status build_by_sample(rk_trainer *t) {
+static rk_status build_with_sample_batch(rk_trainer *t) {
     rk_trainer_sample sample = {0};
     bool asks = rk_comm_size(t->world) - t->n_readers > 1 && !t->config->cluster.plan;
     rk_status status = asks ? rk_trainer_read_sample(t, &sample) : RK_OK;
-    if (status == RK_OK && t->reader < 0) status = build_model(t, sample.batch);
-    rk_status returned = asks ? rk_trainer_return_sample(t, &sample) : RK_OK;
+    if (status == RK_OK && t->reader < 0) status = build_training_model(t, sample.batch);
+    rk_status returned = asks ? rk_trainer_release_sample(t, &sample) : RK_OK;
     return status == RK_OK ? returned : status;
 }
 
 /* Ranks fail together at the end of each part. */
-static rk_status build_trainer(rk_trainer *t, const char *start) {
-    RK_TRY(rk_comm_agree_on_status(t->world, open_data(t, start)));
+static rk_status build_data_model_and_output(rk_trainer *t, const char *start) {
+    RK_TRY(rk_comm_agree_on_status(t->world, open_training_data(t, start)));
     bool reads = t->reader >= 0;
-    RK_TRY(rk_comm_agree_on_status(t->world, build_by_sample(t)));
+    RK_TRY(rk_comm_agree_on_status(t->world, build_with_sample_batch(t)));
     if (start) RK_TRY(rk_comm_agree_on_status(t->world, reads ? RK_OK : rk_trainer_restore(t, start)));
     if (start && !reads) RK_TRY(rk_model_number_keys_over_ranks(t->model));
     rk_trainer_warn_of_config(t);
-    return rk_comm_agree_on_status(t->world, open_output(t, start != NULL));
+    return rk_comm_agree_on_status(t->world, open_output_directory(t, start != NULL));
 }
 
 /* Ranks that were all given one file write it and others beside it. */
@@ -190,7 +191,7 @@ static rk_status create_trainer(const rk_config *config, const rk_trainer_option
         RK_GOTO(rk_parallel_set_threads((int)config->train.threads));
     RK_GOTO(start_trace(t));
     RK_GOTO(find_start_checkpoint(t, &start));
-    RK_GOTO(build_trainer(t, start));
+    RK_GOTO(build_data_model_and_output(t, start));
     *out = t;
     t = NULL;
 done:
@@ -218,7 +219,7 @@ void rk_trainer_free(rk_trainer *t) {
     rk_batch_source_release(&t->valid_source);
     rk_dataset_free(t->train);
     rk_dataset_free(t->valid);
-    rk_inputs_release(&t->inputs);
+    rk_input_fingerprints_release(&t->inputs);
     rk_directory_lock_free(t->lock);
     rk_trainer_release_ranks(t);
     rk_free(t->trace_path);

@@ -31,8 +31,8 @@ struct rk_trainer {
     rk_state_dict state; /* of the model, but for what is there between some steps only */
     rk_progress progress;
     rk_early_stopping_rules rules;
-    rk_inputs inputs;        /* of the first rank, which saves them */
-    rk_directory_lock *lock; /* of the run's directory, held by the first rank */
+    rk_input_fingerprints inputs; /* of the first rank, which saves them */
+    rk_directory_lock *lock;      /* of the run's directory, held by the first rank */
     rk_run_log log;
     rk_evaluation evaluation;                  /* the last one, for rk_trainer_evaluate and events */
     int64_t saved_step;                        /* of the newest checkpoint; -1: none */
@@ -62,8 +62,8 @@ typedef struct rk_trainer_sample {
     rk_unpacked_batch unpacked;
 } rk_trainer_sample;
 rk_status rk_trainer_read_sample(rk_trainer *trainer, rk_trainer_sample *out);
-rk_status rk_trainer_return_sample(rk_trainer *trainer,
-                                   rk_trainer_sample *sample); /* whatever taking it has come to */
+rk_status rk_trainer_release_sample(rk_trainer *trainer,
+                                    rk_trainer_sample *sample); /* whatever taking it has come to */
 
 /* Control messages from trainers to embedding servers (train/run/trainer_ranks.c). */
 typedef enum rk_control_message {

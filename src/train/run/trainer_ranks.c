@@ -27,7 +27,7 @@ rk_status rk_trainer_assign_roles(rk_trainer *t) {
             n_workers = size - (int32_t)t->config->cluster.reader_ranks;
     if (size == 1) return RK_OK;
     rk_roles roles;
-    RK_TRY(rk_cluster_roles(&t->config->cluster, &t->config->yaml, size, &roles));
+    RK_TRY(rk_cluster_section_roles(&t->config->cluster, &t->config->yaml, size, &roles));
     bool holds = rank >= roles.n_trainers && rank < n_workers;
     if (n_workers < size) RK_TRY(create_data_loaders(t, roles.n_trainers, n_workers, holds));
     return RK_OK;
@@ -46,9 +46,9 @@ bool rk_trainer_trains(const rk_trainer *t) {
 void rk_trainer_end_other_ranks(rk_trainer *t) {
     (void)rk_model_send_control_to_servers(t->model, RK_CONTROL_END);
     if (!t->readers) return;
-    rk_status status = rk_batch_source_drain(&t->train_source);
-    if (status == RK_OK) status = rk_batch_source_drain(&t->valid_source);
-    if (status == RK_OK) (void)rk_data_loaders_close(t->readers);
+    rk_status status = rk_batch_source_finish_requests(&t->train_source);
+    if (status == RK_OK) status = rk_batch_source_finish_requests(&t->valid_source);
+    if (status == RK_OK) (void)rk_data_loaders_send_leave(t->readers);
 }
 
 /* The first reader's batch on all ranks that train or hold rows. */
@@ -79,7 +79,7 @@ rk_status rk_trainer_read_sample(rk_trainer *t, rk_trainer_sample *out) {
     return t->n_readers ? rk_comm_agree_on_status(t->world, broadcast_sample(t, out)) : RK_OK;
 }
 
-rk_status rk_trainer_return_sample(rk_trainer *t, rk_trainer_sample *sample) {
+rk_status rk_trainer_release_sample(rk_trainer *t, rk_trainer_sample *sample) {
     rk_unpacked_batch_release(&sample->unpacked);
     rk_all_to_all_free(sample->all_to_all);
     return sample->reads && sample->batch ? rk_dataset_seek(t->train, (rk_dataset_position){0, 0}) : RK_OK;
@@ -116,20 +116,20 @@ rk_status rk_trainer_write_checkpoint(rk_trainer *t, char **path) {
 }
 
 /* By all ranks: they take the tensors of the same checkpoint. */
-static rk_status load_best(rk_trainer *t) {
+static rk_status load_best_checkpoint(rk_trainer *t) {
     RK_AUTOFREE char *path = NULL;
-    RK_TRY(rk_checkpoint_find_over(t->comm, t->config->train.output, true, &path));
+    RK_TRY(rk_checkpoint_find_over_ranks(t->comm, t->config->train.output, true, &path));
     RK_TRY(rk_comm_agree_on_status(t->comm, rk_checkpoint_read_model(path, t->model, &t->state)));
     return rk_model_reload(t->model);
 }
 
 rk_status rk_trainer_load_best(rk_trainer *t) {
     RK_TRY(rk_model_send_control_to_servers(t->model, RK_CONTROL_LOAD));
-    return load_best(t);
+    return load_best_checkpoint(t);
 }
 
-static rk_status run_control_message(rk_trainer *t, int64_t word) {
-    if (word == RK_CONTROL_LOAD) return load_best(t);
+static rk_status handle_control_message(rk_trainer *t, int64_t word) {
+    if (word == RK_CONTROL_LOAD) return load_best_checkpoint(t);
     if (word == RK_CONTROL_SAVE) {
         RK_AUTOFREE char *path = NULL;
         return rk_trainer_write_checkpoint(t, &path);
@@ -149,6 +149,6 @@ rk_status rk_trainer_run_embedding_server(rk_trainer *t) {
         int64_t word;
         RK_TRY(rk_model_serve_rows(t->model, &word));
         if (word == RK_CONTROL_END) return RK_OK;
-        RK_TRY(run_control_message(t, word));
+        RK_TRY(handle_control_message(t, word));
     }
 }

@@ -18,7 +18,7 @@ rk_status rk_trainer_check_resumable(rk_trainer *t, const char *path) {
     RK_TRY(rk_config_parse(stored, file, t->config->directory, NULL, 0,
                            &config)); /* keys that are newer than the checkpoint have their defaults */
     RK_TRY(rk_config_to_yaml(config, &then));
-    RK_TRY(rk_config_expand(t->config));
+    RK_TRY(rk_config_expand_patterns(t->config));
     RK_TRY(rk_config_to_yaml(t->config, &now));
     RK_TRY(rk_resume_check(then, now, false));
     if (rk_config_has_transforms(t->config)) return RK_OK;
@@ -27,10 +27,10 @@ rk_status rk_trainer_check_resumable(rk_trainer *t, const char *path) {
 
 /* Rows that are others now, or elsewhere, would be taken for those that the run has seen, and evaluations for
  * comparable ones. */
-static rk_status check_inputs(rk_trainer *t, const char *start) {
+static rk_status check_inputs_unchanged(rk_trainer *t, const char *start) {
     RK_AUTO(rk_manifest_release) rk_manifest m = {0};
     RK_TRY(rk_manifest_read(start, &m));
-    rk_status status = m.has_inputs ? rk_inputs_compare(&m.inputs, &t->inputs) : RK_OK;
+    rk_status status = m.has_inputs ? rk_input_fingerprints_compare(&m.inputs, &t->inputs) : RK_OK;
     if (status == RK_OK) return RK_OK;
     if (!t->options.allow_changed_data)
         return rk_error_hint(status,
@@ -42,12 +42,12 @@ static rk_status check_inputs(rk_trainer *t, const char *start) {
 
 rk_status rk_trainer_fingerprint_inputs(rk_trainer *t, const char *start) {
     if (!t->is_first) return RK_OK;
-    RK_TRY(rk_inputs_fingerprint(t->config, &t->inputs));
-    return start ? check_inputs(t, start) : RK_OK;
+    RK_TRY(rk_input_fingerprints_compute(t->config, &t->inputs));
+    return start ? check_inputs_unchanged(t, start) : RK_OK;
 }
 
 /* A run that has ended goes on if it is now to be longer, unless it was stopped early. */
-static bool has_ended(const rk_trainer *t) {
+static bool has_run_ended(const rk_trainer *t) {
     const rk_train_section *s = &t->config->train;
     bool is_done =
         (s->epochs && t->progress.position.epoch >= s->epochs) || (s->steps && t->progress.step >= s->steps);
@@ -75,7 +75,7 @@ static void warn_of_other_metric(const rk_trainer *t, const char *then, int task
 static bool checkpoint_exists(const rk_trainer *t, int64_t step) {
     RK_AUTOFREE char *path = NULL;
     RK_AUTO(rk_manifest_release) rk_manifest m = {0};
-    return rk_checkpoint_path(t->config->train.output, step, &path) == RK_OK &&
+    return rk_checkpoint_path_of_step(t->config->train.output, step, &path) == RK_OK &&
            rk_manifest_read(path, &m) == RK_OK;
 }
 
@@ -101,7 +101,7 @@ static bool reset_early_stopping(rk_trainer *t, const rk_manifest *m) {
     bool plateau = watched_other_metric(t, m->plateau_metric, c->plateau_task, c->plateau_metric);
     if (watched) rk_early_stopping_reset_best(&t->progress.stopping);
     if (plateau) rk_early_stopping_reset_plateau(&t->progress.stopping);
-    t->progress.finished = has_ended(t);
+    t->progress.finished = has_run_ended(t);
     bool stays = t->progress.finished && m->keeps_best == c->keeps_best;
     if (stays) t->progress.stopping = m->progress.stopping;
     if (watched && (t->rules.stops || c->keeps_best))

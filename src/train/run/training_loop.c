@@ -96,7 +96,7 @@ static rk_status report_progress(rk_trainer *t, bool now) {
                                            .n_metrics = n_traffic + n_keys});
 }
 
-static void add_loss(rk_trainer *t, double loss) {
+static void record_loss(rk_trainer *t, double loss) {
     if (isnan(loss)) return; /* a skipped step, which the model counts, or a batch that was only begun */
     if (t->first_step == 0 && !t->has_loss) rk_trainer_warn_of_first_loss(t, loss);
     t->has_loss = true;
@@ -105,19 +105,19 @@ static void add_loss(rk_trainer *t, double loss) {
 }
 
 /* Train on what was begun, before anything looks at the model or at all losses so far. */
-static rk_status drain_queue(rk_trainer *t) {
+static rk_status finish_queued_batches(rk_trainer *t) {
     for (;;) {
         double loss;
         bool left;
         RK_TRY(rk_model_finish_oldest_batch(t->model, &loss, &left));
         if (!left) return RK_OK;
-        add_loss(t, loss);
+        record_loss(t, loss);
     }
 }
 
 static rk_status save_checkpoint(rk_trainer *t) {
     if (t->saved_step == t->progress.step) return RK_OK;
-    RK_TRY(drain_queue(t));
+    RK_TRY(finish_queued_batches(t));
     uint64_t begin = rk_trace_begin();
     if (t->is_first) rk_run_log_bytes(&t->log, &t->progress.log_bytes, &t->progress.events_bytes);
     RK_AUTOFREE char *path = NULL;
@@ -130,7 +130,7 @@ static rk_status save_checkpoint(rk_trainer *t) {
     return RK_OK;
 }
 
-static rk_status log_validation(rk_trainer *t, const rk_event *event) {
+static rk_status log_validation_metrics(rk_trainer *t, const rk_event *event) {
     return write_log_entry(t,
                            &(rk_log_entry){.kind = "valid",
                                            .epoch = event->epoch,
@@ -144,7 +144,7 @@ static rk_status log_validation(rk_trainer *t, const rk_event *event) {
 
 /* Evaluate on the validation data, judge, log. *stop: early stopping says so. */
 static rk_status evaluate_validation(rk_trainer *t, bool *stop) {
-    RK_TRY(drain_queue(t));
+    RK_TRY(finish_queued_batches(t));
     uint64_t begin = rk_trace_begin();
     rk_evaluation evaluation;
     RK_TRY(rk_evaluate(t->config, t->model, &t->valid_source, &evaluation));
@@ -167,7 +167,7 @@ static rk_status evaluate_validation(rk_trainer *t, bool *stop) {
                       .best = decision.best};
     if (t->options.on_event && t->is_first) t->options.on_event(t->options.user, &event);
     *stop = decision.stop;
-    return log_validation(t, &event);
+    return log_validation_metrics(t, &event);
 }
 
 /* Why there is no further step, or NULL. */
@@ -205,9 +205,9 @@ static rk_status train_batch(rk_trainer *t, const rk_rank_batch *rank_batch) {
     rk_model_set_next_batch(t->model, rk_batch_source_peek(&t->train_source));
     RK_TRY(rk_model_train_rank_batch(t->model, rank_batch, &loss));
     t->progress.step++;
-    t->progress.position = rk_batch_source_tell(&t->train_source);
+    t->progress.position = rk_batch_source_position(&t->train_source);
     t->samples_since += rank_batch->total;
-    add_loss(t, loss);
+    record_loss(t, loss);
     return RK_OK;
 }
 
@@ -230,8 +230,8 @@ static rk_status train_to_end(rk_trainer *t, const char **why) {
         rk_trace_end(begin, "read");
         if (status == RK_END) {
             RK_FAIL_IF(t->progress.position.row == 0, RK_BAD_DATA, "the training data has no rows");
-            t->progress.position = rk_batch_source_tell(&t->train_source);
-            RK_TRY(drain_queue(t));
+            t->progress.position = rk_batch_source_position(&t->train_source);
+            RK_TRY(finish_queued_batches(t));
             RK_TRY(report_progress(t, true));
             RK_TRY(evaluate_and_save_if_due(t, true, &stop));
         } else {
@@ -263,7 +263,7 @@ static rk_status run_training(rk_trainer *t) {
         t->started = t->last_progress = rk_clock_seconds();
         t->first_step = t->last_progress_step = t->progress.step;
         RK_TRY(train_to_end(t, &why));
-        RK_TRY(drain_queue(t));
+        RK_TRY(finish_queued_batches(t));
         RK_TRY(report_progress(t, true));
         if (t->valid && t->progress.stopping.n_evaluations ==
                             0) { /* steps that ended before the first evaluation was due */

@@ -4,14 +4,14 @@
 
 #include "base/memory.h"
 
-static void close_request(rk_batch_source_request *request) {
+static void free_request(rk_batch_source_request *request) {
     rk_all_to_all_free(request->word);
     rk_all_to_all_free(request->answer);
     *request = (rk_batch_source_request){0};
 }
 
 void rk_batch_source_release(rk_batch_source *f) {
-    for (int i = 0; i < RK_SOURCE_REQUESTS; i++) close_request(&f->requests[i]);
+    for (int i = 0; i < RK_SOURCE_REQUESTS; i++) free_request(&f->requests[i]);
     rk_unpacked_batch_release(&f->rank_batch);
     rk_unpacked_batch_release(&f->whole);
     rk_unpacked_batch_release(&f->ahead);
@@ -23,7 +23,7 @@ static rk_batch_source_request *request_slot(rk_batch_source *f, int64_t number)
 }
 
 /* Tell all readers where the stream begins. */
-static rk_status begin_stream(rk_batch_source *f) {
+static rk_status begin_loader_stream(rk_batch_source *f) {
     rk_data_loaders *r = f->readers;
     size_t cuts_bytes = ((size_t)r->n_trainers + 1) * sizeof *r->cuts, split_bytes = strlen(f->split) + 1,
            n_bytes = sizeof(rk_read_request) + cuts_bytes + split_bytes;
@@ -52,7 +52,7 @@ static rk_status request_batch(rk_batch_source *f) {
     rk_data_loaders *r = f->readers;
     rk_batch_source_request *request = request_slot(f, f->n_asked);
     int64_t window = f->next_row / f->window_rows, window_end = (window + 1) * f->window_rows;
-    close_request(request);
+    free_request(request);
     request->reader = (int32_t)(window % r->n);
     request->asked = (rk_read_request){
         .kind = RK_READ_NEXT, .stream = f->stream, .position = {f->position.epoch, f->next_row}};
@@ -67,7 +67,7 @@ static rk_status request_batch(rk_batch_source *f) {
 }
 
 /* The oldest answer. */
-static rk_status receive_answer(rk_batch_source *f, const rk_message **out) {
+static rk_status receive_oldest_answer(rk_batch_source *f, const rk_message **out) {
     const rk_batch_source_request *request = request_slot(f, f->n_taken);
     RK_TRY(rk_all_to_all_wait(request->answer));
     if (request->word) RK_TRY(rk_all_to_all_wait(request->word));
@@ -77,7 +77,7 @@ static rk_status receive_answer(rk_batch_source *f, const rk_message **out) {
     return RK_OK;
 }
 
-rk_status rk_batch_source_drain(rk_batch_source *f) {
+rk_status rk_batch_source_finish_requests(rk_batch_source *f) {
     const rk_message *answer;
     while (f->n_taken < f->n_asked) RK_TRY(receive_answer(f, &answer));
     f->has_begun = f->is_ahead = false;
@@ -85,10 +85,10 @@ rk_status rk_batch_source_drain(rk_batch_source *f) {
 }
 
 /* A data loader has ended the epoch; so do those that were asked after it. */
-static rk_status end_epoch(rk_batch_source *f) {
+static rk_status end_loader_epoch(rk_batch_source *f) {
     while (f->n_taken < f->n_asked) {
         const rk_message *answer;
-        RK_TRY(receive_answer(f, &answer));
+        RK_TRY(receive_oldest_answer(f, &answer));
         RK_FAIL_IF(((const rk_read_head *)answer->data)->status != RK_END, RK_INTERNAL,
                    "the data loaders do not agree on where the epoch ends");
     }
@@ -150,14 +150,15 @@ static rk_status unpack_answer(rk_batch_source *f, const rk_message *answer) {
 
 static rk_status next_from_loaders(rk_batch_source *f) {
     const rk_message *answer;
-    if (!f->has_begun) RK_TRY(begin_stream(f));
+    if (!f->has_begun) RK_TRY(begin_loader_stream(f));
     while (f->n_asked - f->n_taken < RK_SOURCE_AHEAD) RK_TRY(request_batch(f));
     int32_t reader = request_slot(f, f->n_taken)->reader;
-    RK_TRY(receive_answer(f, &answer));
+    RK_TRY(receive_oldest_answer(f, &answer));
     const rk_read_head *head = answer->data;
-    if (head->status == RK_END) return end_epoch(f);
+    if (head->status == RK_END) return end_loader_epoch(f);
     if (head->status != RK_OK)
-        return rk_error((rk_status)head->status, "rank %d: %.*s", rk_data_loaders_rank(f->readers, reader),
+        return rk_error((rk_status)head->status, "rank %d: %.*s",
+                        rk_data_loaders_rank_of_loader(f->readers, reader),
                         (int)(answer->n_bytes - sizeof *head), (const char *)(head + 1));
     RK_TRY(unpack_answer(f, answer));
     return request_batch(f); /* which comes while this one is trained on */
@@ -181,12 +182,12 @@ static const rk_rank_batch *peek_into_loaders(rk_batch_source *f) {
     return &f->next;
 }
 
-static rk_dataset_position tell_from_loaders(const rk_batch_source *f) {
+static rk_dataset_position position_in_loaders(const rk_batch_source *f) {
     return f->position;
 }
 
 static rk_status seek_in_loaders(rk_batch_source *f, rk_dataset_position position) {
-    RK_TRY(rk_batch_source_drain(f));
+    RK_TRY(rk_batch_source_finish_requests(f));
     f->position = position;
     return RK_OK;
 }
@@ -208,7 +209,7 @@ static const rk_rank_batch *peek_into_dataset(rk_batch_source *f) {
     return batch ? &f->next : NULL;
 }
 
-static rk_dataset_position tell_from_dataset(const rk_batch_source *f) {
+static rk_dataset_position position_in_dataset(const rk_batch_source *f) {
     return rk_dataset_tell(f->dataset);
 }
 
@@ -222,9 +223,9 @@ static int64_t n_rows_from_dataset(const rk_batch_source *f) {
 
 void rk_batch_source_init(rk_batch_source *f, rk_dataset *dataset, rk_data_loaders *readers,
                           const char *split, bool evaluates) {
-    static const rk_batch_source_ops of_dataset = {next_from_dataset, peek_into_dataset, tell_from_dataset,
+    static const rk_batch_source_ops of_dataset = {next_from_dataset, peek_into_dataset, position_in_dataset,
                                                    seek_in_dataset, n_rows_from_dataset},
-                                     of_readers = {next_from_loaders, peek_into_loaders, tell_from_loaders,
+                                     of_readers = {next_from_loaders, peek_into_loaders, position_in_loaders,
                                                    seek_in_loaders, n_rows_from_loaders};
     *f = (rk_batch_source){.ops = readers ? &of_readers : &of_dataset,
                            .dataset = dataset,
@@ -244,7 +245,7 @@ const rk_rank_batch *rk_batch_source_peek(rk_batch_source *f) {
     return f->ops->peek(f);
 }
 
-rk_dataset_position rk_batch_source_tell(const rk_batch_source *f) {
+rk_dataset_position rk_batch_source_position(const rk_batch_source *f) {
     return f->ops->tell(f);
 }
 

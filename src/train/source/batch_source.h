@@ -57,7 +57,7 @@ void rk_batch_source_init(rk_batch_source *source, rk_dataset *dataset, rk_data_
                           const char *split, bool evaluates);
 /* Batches that were asked for and not taken come here and are dropped; before trainers do anything else with
  * readers, and before the end unless a rank has failed. */
-rk_status rk_batch_source_drain(rk_batch_source *source);
+rk_status rk_batch_source_finish_requests(rk_batch_source *source);
 void rk_batch_source_release(rk_batch_source *source);
 
 /* As rk_dataset_next, tell, seek, n_rows; all trainers make the same calls. */

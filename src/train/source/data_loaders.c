@@ -56,7 +56,7 @@ rk_status rk_data_loaders_send_request(rk_data_loaders *r, int32_t reader, const
     return rk_all_to_all_begin(r->comms[reader], RK_CHANNEL_VALUES, r->messages, r->reader, r->nobody, out);
 }
 
-rk_status rk_data_loaders_close(rk_data_loaders *r) {
+rk_status rk_data_loaders_send_leave(rk_data_loaders *r) {
     static const rk_read_request word = {.kind = RK_READ_LEAVE};
     for (int32_t i = 0; r->asks && i < r->n; i++) {
         RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
@@ -66,6 +66,6 @@ rk_status rk_data_loaders_close(rk_data_loaders *r) {
     return RK_OK;
 }
 
-int32_t rk_data_loaders_rank(const rk_data_loaders *r, int32_t reader) {
+int32_t rk_data_loaders_rank_of_loader(const rk_data_loaders *r, int32_t reader) {
     return r->comms[reader]->peers[r->n_trainers].rank;
 }

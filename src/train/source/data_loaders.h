@@ -46,8 +46,8 @@ void rk_data_loaders_free(rk_data_loaders *readers);
 rk_status rk_data_loaders_send_request(rk_data_loaders *readers, int32_t reader, const rk_read_request *word,
                                        size_t n_bytes, rk_all_to_all **out);
 /* Trainers: nothing more will be asked. */
-rk_status rk_data_loaders_close(rk_data_loaders *readers);
+rk_status rk_data_loaders_send_leave(rk_data_loaders *readers);
 /* Its rank in the world, for messages. */
-int32_t rk_data_loaders_rank(const rk_data_loaders *readers, int32_t reader);
+int32_t rk_data_loaders_rank_of_loader(const rk_data_loaders *readers, int32_t reader);
 
 #endif

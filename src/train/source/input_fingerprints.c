@@ -15,15 +15,15 @@
 enum { SAMPLE_BYTES = 1 << 14, N_SAMPLES = 16 };
 static const char *const kind_names[RK_INPUT_KINDS] = {"train", "valid", "joins"};
 
-void rk_inputs_release(rk_inputs *inputs) {
+void rk_input_fingerprints_release(rk_input_fingerprints *inputs) {
     for (int k = 0; k < RK_INPUT_KINDS; k++) {
         rk_free(inputs->files[k]);
         rk_text_list_release(&inputs->paths[k]);
     }
-    *inputs = (rk_inputs){0};
+    *inputs = (rk_input_fingerprints){0};
 }
 
-static rk_status read_sample(int descriptor, const char *path, int64_t at, char *bytes, uint32_t *crc) {
+static rk_status checksum_sample(int descriptor, const char *path, int64_t at, char *bytes, uint32_t *crc) {
     size_t n_read;
     int code = rk_file_read_at(descriptor, (uint64_t)at, bytes, SAMPLE_BYTES, &n_read);
     if (code) return rk_error_errno(RK_IO, code, "could not read '%s'", path);
@@ -31,16 +31,16 @@ static rk_status read_sample(int descriptor, const char *path, int64_t at, char 
     return RK_OK;
 }
 
-static rk_status read_samples(int descriptor, const char *path, rk_input *out) {
+static rk_status checksum_samples(int descriptor, const char *path, rk_input *out) {
     static const int64_t all = (int64_t)SAMPLE_BYTES * N_SAMPLES;
     uint32_t crc = 0;
     RK_AUTOFREE char *bytes = NULL;
     int64_t step = out->n_bytes <= all ? SAMPLE_BYTES : (out->n_bytes - SAMPLE_BYTES) / (N_SAMPLES - 1);
     RK_TRY(rk_alloc(SAMPLE_BYTES, 1, &bytes));
     for (int i = 0; i < N_SAMPLES && i * step < out->n_bytes; i++)
-        RK_TRY(read_sample(descriptor, path,
-                           i == N_SAMPLES - 1 && out->n_bytes > all ? out->n_bytes - SAMPLE_BYTES : i * step,
-                           bytes, &crc));
+        RK_TRY(checksum_sample(
+            descriptor, path,
+            i == N_SAMPLES - 1 && out->n_bytes > all ? out->n_bytes - SAMPLE_BYTES : i * step, bytes, &crc));
     out->crc32c = crc;
     return RK_OK;
 }
@@ -53,13 +53,13 @@ static rk_status fingerprint_file(const char *path, rk_input *out) {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) return RK_OK;
     out->n_bytes = (int64_t)info.st_size;
-    rk_status status = read_samples(descriptor, path, out);
+    rk_status status = checksum_samples(descriptor, path, out);
     close(descriptor);
     return status;
 }
 
 static rk_status fingerprint_files(const rk_config *c, char *const *patterns, size_t n_patterns, int kind,
-                                   rk_inputs *out) {
+                                   rk_input_fingerprints *out) {
     rk_status status = rk_expand_paths(c->directory, patterns, n_patterns, &out->paths[kind]);
     if (status == RK_NOT_FOUND) return RK_OK;
     RK_TRY(status);
@@ -70,7 +70,7 @@ static rk_status fingerprint_files(const rk_config *c, char *const *patterns, si
     return RK_OK;
 }
 
-static rk_status fingerprint_kinds(const rk_config *c, rk_inputs *out) {
+static rk_status fingerprint_all_kinds(const rk_config *c, rk_input_fingerprints *out) {
     const rk_data_section *s = &c->data;
     RK_AUTOFREE char **joined = NULL;
     RK_TRY(fingerprint_files(c, s->train.path, (size_t)s->train.n_path, RK_INPUT_TRAIN, out));
@@ -80,15 +80,15 @@ static rk_status fingerprint_kinds(const rk_config *c, rk_inputs *out) {
     return fingerprint_files(c, joined, (size_t)s->n_joins, RK_INPUT_JOINS, out);
 }
 
-rk_status rk_inputs_fingerprint(const rk_config *config, rk_inputs *out) {
-    RK_AUTO(rk_inputs_release) rk_inputs inputs = {0};
-    RK_TRY(fingerprint_kinds(config, &inputs));
+rk_status rk_input_fingerprints_compute(const rk_config *config, rk_input_fingerprints *out) {
+    RK_AUTO(rk_input_fingerprints_release) rk_input_fingerprints inputs = {0};
+    RK_TRY(fingerprint_all_kinds(config, &inputs));
     *out = inputs;
-    inputs = (rk_inputs){0};
+    inputs = (rk_input_fingerprints){0};
     return RK_OK;
 }
 
-static rk_status compare_file(const rk_input *then, const rk_input *now, const char *path) {
+static rk_status compare_file_fingerprint(const rk_input *then, const rk_input *now, const char *path) {
     if (then->n_bytes < 0 || now->n_bytes < 0) return RK_OK;
     RK_FAIL_IF(then->n_bytes != now->n_bytes, RK_CONFIG,
                "the training data changed: '%s' had %lld bytes and now has %lld", path,
@@ -98,10 +98,10 @@ static rk_status compare_file(const rk_input *then, const rk_input *now, const c
     return RK_OK;
 }
 
-rk_status rk_inputs_compare(const rk_inputs *then, const rk_inputs *now) {
+rk_status rk_input_fingerprints_compare(const rk_input_fingerprints *then, const rk_input_fingerprints *now) {
     for (int k = 0; k < RK_INPUT_KINDS; k++) {
         for (size_t i = 0; i < then->n[k] && i < now->n[k]; i++)
-            RK_TRY(compare_file(&then->files[k][i], &now->files[k][i], now->paths[k].texts[i]));
+            RK_TRY(compare_file_fingerprint(&then->files[k][i], &now->files[k][i], now->paths[k].texts[i]));
         RK_FAIL_IF(then->n[k] != now->n[k], RK_CONFIG,
                    "the training data changed: '%s' had %zu files and now has %zu", kind_names[k], then->n[k],
                    now->n[k]);
@@ -110,7 +110,7 @@ rk_status rk_inputs_compare(const rk_inputs *then, const rk_inputs *now) {
 }
 
 /* {"train":[[bytes,crc32c],...],...} */
-json_t *rk_inputs_to_json(const rk_inputs *inputs) {
+json_t *rk_input_fingerprints_to_json(const rk_input_fingerprints *inputs) {
     json_t *object = json_object();
     for (int k = 0; k < RK_INPUT_KINDS; k++) {
         json_t *list = json_array();
@@ -122,8 +122,8 @@ json_t *rk_inputs_to_json(const rk_inputs *inputs) {
     return object;
 }
 
-rk_status rk_inputs_from_json(json_t *json, rk_inputs *out) {
-    RK_AUTO(rk_inputs_release) rk_inputs inputs = {0};
+rk_status rk_input_fingerprints_from_json(json_t *json, rk_input_fingerprints *out) {
+    RK_AUTO(rk_input_fingerprints_release) rk_input_fingerprints inputs = {0};
     for (int k = 0; k < RK_INPUT_KINDS; k++) {
         json_t *list = json_object_get(json, kind_names[k]);
         RK_TRY(rk_alloc(json_array_size(list), sizeof *inputs.files[k], &inputs.files[k]));
@@ -137,6 +137,6 @@ rk_status rk_inputs_from_json(json_t *json, rk_inputs *out) {
         }
     }
     *out = inputs;
-    inputs = (rk_inputs){0};
+    inputs = (rk_input_fingerprints){0};
     return RK_OK;
 }

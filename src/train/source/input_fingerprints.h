@@ -17,18 +17,18 @@ typedef struct rk_input {
 } rk_input;
 
 enum { RK_INPUT_TRAIN, RK_INPUT_VALID, RK_INPUT_JOINS, RK_INPUT_KINDS };
-typedef struct rk_inputs {
+typedef struct rk_input_fingerprints {
     rk_input *files[RK_INPUT_KINDS];    /* [n] */
     rk_text_list paths[RK_INPUT_KINDS]; /* n; of a manifest's: none */
     size_t n[RK_INPUT_KINDS];
-} rk_inputs;
+} rk_input_fingerprints;
 
-void rk_inputs_release(rk_inputs *inputs);
-rk_status rk_inputs_fingerprint(const rk_config *config, rk_inputs *out);
+void rk_input_fingerprints_release(rk_input_fingerprints *inputs);
+rk_status rk_input_fingerprints_compute(const rk_config *config, rk_input_fingerprints *out);
 /* RK_CONFIG names the first file that is another, or says that there are more or fewer. */
-rk_status rk_inputs_compare(const rk_inputs *then, const rk_inputs *now);
+rk_status rk_input_fingerprints_compare(const rk_input_fingerprints *then, const rk_input_fingerprints *now);
 
-json_t *rk_inputs_to_json(const rk_inputs *inputs);          /* NULL: out of memory */
-rk_status rk_inputs_from_json(json_t *json, rk_inputs *out); /* RK_BAD_DATA */
+json_t *rk_input_fingerprints_to_json(const rk_input_fingerprints *inputs);          /* NULL: out of memory */
+rk_status rk_input_fingerprints_from_json(json_t *json, rk_input_fingerprints *out); /* RK_BAD_DATA */
 
 #endif

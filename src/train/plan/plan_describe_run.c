@@ -7,14 +7,14 @@
 #include "optim/optimizer_slots.h"
 #include "train/plan/plan_internal.h"
 
-static rk_status make_tables(rk_plan *plan, const rk_data_schema *schema) {
+static rk_status resolve_tables(rk_plan *plan, const rk_data_schema *schema) {
     const rk_config *c = plan->config;
     return rk_model_make_collection_config(&c->model, &c->embedding, &c->yaml, schema, &c->optimizer,
                                            &plan->tables);
 }
 
-rk_status rk_plan_build(const rk_config *config, const rk_data_schema *schema, rk_row_reduction reduction,
-                        rk_model_options options, rk_model **out) {
+rk_status rk_plan_build_model(const rk_config *config, const rk_data_schema *schema,
+                              rk_row_reduction reduction, rk_model_options options, rk_model **out) {
     rk_data_schema small = *schema;
     rk_embedding_section section = config->embedding;
     RK_AUTOFREE rk_data_feature_info *features = NULL;
@@ -50,7 +50,7 @@ static rk_status build_outline(const rk_plan *plan, const rk_data_schema *schema
     return rk_model_build(&options, out);
 }
 
-static rk_status count_parameters(rk_model *model, double *out) {
+static rk_status count_dense_parameters(rk_model *model, double *out) {
     RK_AUTO(rk_state_dict_release) rk_state_dict state = {0};
     RK_TRY(rk_model_state_dict(model, &state));
     *out = 0;
@@ -60,7 +60,7 @@ static rk_status count_parameters(rk_model *model, double *out) {
     return RK_OK;
 }
 
-static void count_sample(rk_plan *plan, const rk_data_schema *schema) {
+static void sum_sample_sizes(rk_plan *plan, const rk_data_schema *schema) {
     for (int32_t f = 0; f < plan->tables.n_features; f++) {
         int32_t t = plan->tables.table_of[f], length = plan->tables.features[f].max_sequence_length;
         plan->dense.width += (double)plan->tables.tables[t].dim * (length ? length : 1);
@@ -73,7 +73,7 @@ rk_status rk_plan_describe_run(rk_plan *plan) {
     const rk_data_schema *schema = rk_transforms_schema(plan->transforms);
     RK_AUTO(rk_model_auto_free) rk_model *model = NULL;
     rk_slot slots[RK_MAX_SLOTS];
-    RK_TRY(make_tables(plan, schema));
+    RK_TRY(resolve_tables(plan, schema));
     RK_TRY(build_outline(plan, schema, &model));
     rk_model_work work = rk_model_estimate_work(model, 1);
     plan->dense.flops = work.flops;

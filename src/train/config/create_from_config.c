@@ -32,7 +32,7 @@ rk_status rk_config_open_data(const rk_config *c, const rk_transforms *transform
     return rk_dataset_create(rk_transforms_section(transforms), transforms, &options, out);
 }
 
-int64_t rk_config_kept_bytes(const rk_config *c) {
+int64_t rk_config_row_cache_bytes(const rk_config *c) {
     return c->train.epochs == 1 ? 0 : c->data.cache_bytes;
 }
 
@@ -41,15 +41,15 @@ rk_status rk_dataset_open_transformed(const rk_config *config, const rk_transfor
     return rk_config_open_data(config, transforms, split, out);
 }
 
-static void free_config(void *config) {
+static void free_attached_config(void *config) {
     rk_config_free(config);
 }
 
 /* They own the configuration whose section they point into. */
-static void give_config_to_transforms(rk_config *own, rk_transforms **out) {
+static void attach_config_to_transforms(rk_config *own, rk_transforms **out) {
     *out = own->transforms;
     own->transforms = NULL;
-    rk_transforms_set_owner(*out, own, free_config);
+    rk_transforms_set_owner(*out, own, free_attached_config);
 }
 
 rk_status rk_transforms_load(const char *path, rk_transforms **out) {
@@ -57,7 +57,7 @@ rk_status rk_transforms_load(const char *path, rk_transforms **out) {
     RK_AUTOFREE char *found = NULL;
     RK_TRY(rk_checkpoint_find_best(path, &found));
     RK_TRY(rk_checkpoint_config(found, NULL, 0, &own));
-    give_config_to_transforms(own, out);
+    attach_config_to_transforms(own, out);
     return RK_OK;
 }
 
@@ -69,7 +69,7 @@ rk_status rk_transforms_fit(const rk_config *config, rk_transforms **out) {
                "rk_transforms_load");
     RK_TRY(rk_config_copy(config, &own));
     RK_TRY(rk_config_transforms(own, NULL, NULL, &fitted));
-    give_config_to_transforms(own, out);
+    attach_config_to_transforms(own, out);
     own = NULL;
     return RK_OK;
 }
@@ -86,8 +86,8 @@ rk_status rk_dataset_open(const rk_config *config, const char *split, rk_dataset
     return status;
 }
 
-static rk_status build_model(const rk_config *config, const rk_dataset *dataset, bool is_outline,
-                             rk_model **out) {
+static rk_status create_model_from_config(const rk_config *config, const rk_dataset *dataset, bool is_outline,
+                                          rk_model **out) {
     rk_model_options options;
     RK_TRY(rk_config_training_options(config, dataset, &options));
     options.is_outline = is_outline;
@@ -97,14 +97,15 @@ static rk_status build_model(const rk_config *config, const rk_dataset *dataset,
 }
 
 rk_status rk_model_create(const rk_config *config, const rk_dataset *dataset, rk_model **out) {
-    return build_model(config, dataset, false, out);
+    return create_model_from_config(config, dataset, false, out);
 }
 
 rk_status rk_model_outline(const rk_config *config, const rk_dataset *dataset, rk_model **out) {
-    return build_model(config, dataset, true, out);
+    return create_model_from_config(config, dataset, true, out);
 }
 
-static rk_status write_graph_text(const rk_config *config, const rk_dataset *dataset, bool dot, char **out) {
+static rk_status write_graph_of_config(const rk_config *config, const rk_dataset *dataset, bool dot,
+                                       char **out) {
     rk_model_options options;
     RK_TRY(rk_config_training_options(config, dataset, &options));
     rk_status status = rk_model_graph_text(&options, dot, out);
@@ -113,11 +114,11 @@ static rk_status write_graph_text(const rk_config *config, const rk_dataset *dat
 }
 
 rk_status rk_model_graph_yaml(const rk_config *config, const rk_dataset *dataset, char **out) {
-    return write_graph_text(config, dataset, false, out);
+    return write_graph_of_config(config, dataset, false, out);
 }
 
 rk_status rk_model_graph_dot(const rk_config *config, const rk_dataset *dataset, char **out) {
-    return write_graph_text(config, dataset, true, out);
+    return write_graph_of_config(config, dataset, true, out);
 }
 
 rk_status rk_convert(const char *input, const char *output, const rk_convert_options *options,

@@ -39,7 +39,7 @@ typedef struct side {
                                   were read before their step */
 } side;
 
-static void create(const sizes *s, side *to) {
+static void create_collection(const sizes *s, side *to) {
     rk_optimizer optimizer;
     check(rk_optimizer_init(&optimizer, RK_OPTIMIZER_ROWWISE_ADAGRAD));
     int64_t capacity = s->n_rows + s->n_rows / 10;
@@ -72,25 +72,25 @@ static void create(const sizes *s, side *to) {
     to->seconds = calloc((size_t)s->steps, sizeof *to->seconds);
 }
 
-static int64_t key_of(uint64_t id) {
+static int64_t key_of_id(uint64_t id) {
     return (int64_t)(id * 0x9E3779B97F4A7C15u);
 }
 
-static void draw(const sizes *s, int64_t step, int64_t *keys) {
+static void draw_batch_keys(const sizes *s, int64_t step, int64_t *keys) {
     rk_rng rng = {7, (uint64_t)(step + s->warm), 0};
-    for (int64_t i = 0; i < s->n * s->hotness; i++) keys[i] = key_of(zipf_id((uint64_t)s->n_rows, &rng));
+    for (int64_t i = 0; i < s->n * s->hotness; i++) keys[i] = key_of_id(zipf_id((uint64_t)s->n_rows, &rng));
 }
 
 /* Some arithmetic that no compiler leaves out. */
-static void compute(double loops) {
+static void burn_cpu(double loops) {
     volatile double sum = 1;
     for (double i = 0; i < loops; i++) sum = sum * 0.999999 + 1e-6;
 }
 
-static double loops_of(double ms) {
+static double loops_for_milliseconds(double ms) {
     enum { PROBED = 10000000 };
     double begin = seconds_now();
-    compute(PROBED);
+    burn_cpu(PROBED);
     return ms * 1e-3 * PROBED / (seconds_now() - begin);
 }
 
@@ -98,13 +98,13 @@ static rk_ids ids_of(const sizes *s, const int64_t *keys) {
     return (rk_ids){NULL, s->hotness, keys, NULL};
 }
 
-static void count_reads(side *now) {
+static void count_disk_reads(side *now) {
     const rk_disk_row_cache *t = now->embeddings->tables[0].tier;
     now->n_stored += t->n_stored;
     now->n_ahead += t->n_stored - t->n_read;
 }
 
-static double step(const sizes *s, side *now, const int64_t *keys, const int64_t *next, bool is_counted) {
+static double run_step(const sizes *s, side *now, const int64_t *keys, const int64_t *next, bool is_counted) {
     rk_ids ids = ids_of(s, keys), ids_next = ids_of(s, next);
     rk_activation activation = {now->out, s->dim, NULL};
     rk_disk_row_cache *tier = now->embeddings->tables[0].tier;
@@ -113,25 +113,25 @@ static double step(const sizes *s, side *now, const int64_t *keys, const int64_t
     check(rk_embeddings_dedup(now->embeddings, s->n, &ids, true));
     if (tier && is_counted) count_reads(now);
     rk_embeddings_lookup_all(now->embeddings, true, &activation);
-    compute(s->beside_loops);
+    burn_cpu(s->beside_loops);
     check(rk_embeddings_begin_update(now->embeddings, &activation, true));
     rk_embeddings_update_all(now->embeddings);
     if (tier) rk_disk_row_cache_finish_background(tier);
     return seconds_now() - begin;
 }
 
-static void fill(const sizes *s, side *now) {
+static void fill_rows(const sizes *s, side *now) {
     int64_t *keys = calloc((size_t)s->n, sizeof *keys);
     for (int64_t first = 0; first < s->n_rows; first += s->n) {
         int64_t n = s->n_rows - first < s->n ? s->n_rows - first : s->n;
-        for (int64_t i = 0; i < n; i++) keys[i] = key_of((uint64_t)(first + i));
+        for (int64_t i = 0; i < n; i++) keys[i] = key_of_id((uint64_t)(first + i));
         rk_ids ids = {NULL, 1, keys, NULL};
         check(rk_embeddings_dedup(now->embeddings, n, &ids, true));
     }
     free(keys);
 }
 
-static void report(const sizes *s, const side *now) {
+static void print_results(const sizes *s, const side *now) {
     const rk_disk_row_cache *t = now->embeddings->tables[0].tier;
     double steps = (double)s->steps;
     printf("{\"share\": %g, ", now->share);
@@ -141,7 +141,7 @@ static void report(const sizes *s, const side *now) {
            t ? (double)rk_row_log_read_counts(t->log).n_written_bytes : 0, (long long)(t ? t->n_places : 0));
 }
 
-static int make_sides(const sizes *s, const char *folder, const char *shares, side *sides) {
+static int parse_sides(const sizes *s, const char *folder, const char *shares, side *sides) {
     int n = 1;
     sides[0].share = 1;
     for (const char *at = shares; *at && n < MOST_SIDES; n++) {
@@ -152,8 +152,8 @@ static int make_sides(const sizes *s, const char *folder, const char *shares, si
         at = *end == ',' ? end + 1 : end;
     }
     for (int i = 0; i < n; i++) {
-        create(s, &sides[i]);
-        fill(s, &sides[i]);
+        create_collection(s, &sides[i]);
+        fill_rows(s, &sides[i]);
     }
     return n;
 }
@@ -166,29 +166,29 @@ int main(int argc, char **argv) {
                .hotness = atoll(option(argc, argv, "--hotness", "10")),
                .steps = atoll(option(argc, argv, "--steps", "20")),
                .warm = atoll(option(argc, argv, "--warm", "20"))};
-    s.beside_loops = loops_of(atof(option(argc, argv, "--beside_ms", "0")));
+    s.beside_loops = loops_for_milliseconds(atof(option(argc, argv, "--beside_ms", "0")));
     check(rk_set_threads(atoi(option(argc, argv, "--threads", "0"))));
     check(rk_make_directories(argv[1]));
     static side sides[MOST_SIDES];
-    int n_sides = make_sides(&s, argv[1], option(argc, argv, "--shares", "0.05,0.1,0.25"), sides);
+    int n_sides = parse_sides(&s, argv[1], option(argc, argv, "--shares", "0.05,0.1,0.25"), sides);
     int64_t *keys = calloc((size_t)(s.n * s.hotness), sizeof *keys),
             *next = calloc((size_t)(s.n * s.hotness), sizeof *keys);
-    draw(&s, -s.warm, next);
+    draw_batch_keys(&s, -s.warm, next);
     for (int64_t at = -s.warm; at < s.steps; at++) {
         int64_t *taken = keys;
         keys = next;
         next = taken;
-        draw(&s, at + 1, next);
+        draw_batch_keys(&s, at + 1, next);
         for (int k = 0; k < n_sides; k++) {
             side *now = &sides[(at + s.warm + k) % n_sides];
-            double seconds = step(&s, now, keys, next, at >= 0);
+            double seconds = run_step(&s, now, keys, next, at >= 0);
             if (at >= 0) now->seconds[at] = seconds;
         }
         for (int k = 1; k < n_sides; k++)
             if (memcmp(sides[0].out, sides[k].out, (size_t)(s.n * s.dim) * sizeof(float)) != 0)
                 die("the sides' outputs differ");
     }
-    for (int k = 0; k < n_sides; k++) report(&s, &sides[k]);
+    for (int k = 0; k < n_sides; k++) print_results(&s, &sides[k]);
     for (int k = 0; k < n_sides; k++) rk_embeddings_free(sides[k].embeddings);
     check(rk_remove_tree(argv[1]));
     return 0;

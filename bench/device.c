@@ -21,7 +21,7 @@
 enum { COPY_BYTES = 1 << 28, N_COPIES = 20 };
 
 /* Bytes a second, read and written: by the driver's copy, or by a kernel, whichever is faster. */
-static double copy_rate(rk_device *device, rk_stream *stream) {
+static double measure_copy_rate(rk_device *device, rk_stream *stream) {
     void *from, *to;
     double best = 0;
     check(rk_device_alloc(device, COPY_BYTES, &from));
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
     check(rk_device_query(device, &info));
     check(rk_stream_create(device, &upload));
     check(rk_stream_create(device, &stream));
-    double rate = copy_rate(device, stream), began = seconds_now();
+    double rate = measure_copy_rate(device, stream), began = seconds_now();
     rk_device_tables_options options = {.max_batch = w.n,
                                         .budget_bytes = (uint64_t)atoll(option(argc, argv, "--memory", "0"))};
     check(rk_device_tables_create(embeddings, device, &options, &tables));

@@ -25,7 +25,7 @@ typedef struct side {
     bool has_keys;
 } side;
 
-static void create(const workload *w, const rk_optimizer *optimizer, int64_t min_count, side *s) {
+static void create_collection(const workload *w, const rk_optimizer *optimizer, int64_t min_count, side *s) {
     const rk_initializer constant = {.kind = RK_INIT_CONSTANT, .value = 0.01};
     rk_table_config *tables = calloc((size_t)w->n_features, sizeof *tables);
     rk_feature_config *features = calloc((size_t)w->n_features, sizeof *features);
@@ -64,11 +64,11 @@ static void create(const workload *w, const rk_optimizer *optimizer, int64_t min
     free(dynamic);
 }
 
-static int64_t key_of(int64_t id) {
+static int64_t key_of_id(int64_t id) {
     return (int64_t)((uint64_t)id * 0x9E3779B97F4A7C15u);
 }
 
-static void step(const side *s, int64_t n, const rk_ids *ids, const rk_activation *gradients) {
+static void run_step(const side *s, int64_t n, const rk_ids *ids, const rk_activation *gradients) {
     check(rk_embeddings_dedup(s->embeddings, n, ids, true));
     rk_embeddings_lookup_all(s->embeddings, true, s->activations);
     if (!gradients) return;
@@ -77,7 +77,7 @@ static void step(const side *s, int64_t n, const rk_ids *ids, const rk_activatio
 }
 
 /* Each row is looked up once: a table's pages are there, and all keys have rows. */
-static void fill(const workload *w, const side *s) {
+static void fill_rows(const workload *w, const side *s) {
     rk_ids *ids = calloc((size_t)w->n_features, sizeof *ids);
     int64_t *values = calloc(FILLED_AT_ONCE, sizeof *values), most = 0,
             at_once = w->n < FILLED_AT_ONCE ? w->n : FILLED_AT_ONCE; /* there is room for w->n outputs */
@@ -87,10 +87,10 @@ static void fill(const workload *w, const side *s) {
         for (int64_t f = 0; f < w->n_features; f++) {
             int64_t n = w->features[f].n_rows - first < at_once ? w->features[f].n_rows - first : at_once;
             static const int64_t no_offsets[FILLED_AT_ONCE + 1];
-            for (int64_t i = 0; i < n; i++) values[i] = s->has_keys ? key_of(first + i) : first + i;
+            for (int64_t i = 0; i < n; i++) values[i] = s->has_keys ? key_of_id(first + i) : first + i;
             for (int64_t k = 0; k < w->n_features; k++)
                 ids[k] = k == f ? (rk_ids){NULL, 1, values, NULL} : (rk_ids){no_offsets, 0, values, NULL};
-            if (n > 0) step(s, n, ids, NULL);
+            if (n > 0) run_step(s, n, ids, NULL);
         }
     free(ids);
     free(values);
@@ -98,7 +98,7 @@ static void fill(const workload *w, const side *s) {
 
 /* What keys take for a row of the capacity, by the sizes of their arrays: the rows' keys, last batches and
  * counts, and the index. No key was given up for another. */
-static double key_bytes(const side *s) {
+static double measure_key_bytes(const side *s) {
     double bytes = 0, n_rows = 0;
     for (int32_t t = 0; t < s->embeddings->n_tables; t++) {
         const rk_dynamic_table *d = s->embeddings->tables[t].dynamic;
@@ -111,14 +111,14 @@ static double key_bytes(const side *s) {
     return bytes / n_rows;
 }
 
-static rk_ids *keys_of(const workload *w) {
+static rk_ids *map_ids_to_keys(const workload *w) {
     rk_ids *keys = calloc((size_t)(w->n_batches * w->n_features), sizeof *keys);
     for (int64_t b = 0; b < w->n_batches; b++) {
         rk_ids *ids = keys + b * w->n_features;
         (void)workload_batch(w, b, ids);
         for (int64_t f = 0; f < w->n_features; f++) {
             int64_t n = w->n * w->features[f].hotness, *values = calloc((size_t)n, sizeof *values);
-            for (int64_t i = 0; i < n; i++) values[i] = key_of(ids[f].ids[i]);
+            for (int64_t i = 0; i < n; i++) values[i] = key_of_id(ids[f].ids[i]);
             ids[f].ids = values; /* for good */
         }
     }
@@ -138,14 +138,14 @@ int main(int argc, char **argv) {
     float *gradient = load_array(argv[1], "gradient", ".f32", w.n * width * 4);
     if (!gradient) die("no gradient.f32");
     rk_activation *gradients = workload_columns(&w, gradient, width);
-    rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids), *keys = keys_of(&w);
+    rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids), *keys = map_ids_to_keys(&w);
     side sides[2] = {{.has_keys = false}, {.has_keys = true}};
     for (int i = 0; i < 2; i++) {
         sides[i].out = huge_floats(w.n * width, 0);
         sides[i].activations = workload_columns(&w, sides[i].out, width);
         sides[i].seconds = calloc((size_t)steps, sizeof(double));
-        create(&w, &optimizer, atoll(option(argc, argv, "--min_count", "1")), &sides[i]);
-        fill(&w, &sides[i]);
+        create_collection(&w, &optimizer, atoll(option(argc, argv, "--min_count", "1")), &sides[i]);
+        fill_rows(&w, &sides[i]);
     }
     for (int64_t s = -2; s < steps; s++) {
         int64_t b = (s + 2) % w.n_batches;
@@ -153,7 +153,7 @@ int main(int argc, char **argv) {
         for (int k = 0; k < 2; k++) {
             side *now = &sides[(s + 2 + k) % 2];
             double begin = seconds_now();
-            step(now, w.n, now->has_keys ? keys + b * w.n_features : ids, gradients);
+            run_step(now, w.n, now->has_keys ? keys + b * w.n_features : ids, gradients);
             if (s >= 0) now->seconds[s] = seconds_now() - begin;
         }
         if (memcmp(sides[0].out, sides[1].out, (size_t)(w.n * width) * sizeof(float)) != 0)
@@ -163,6 +163,6 @@ int main(int argc, char **argv) {
     print_seconds("static", sides[0].seconds, steps);
     print_seconds("dynamic", sides[1].seconds, steps);
     printf("\"key_bytes\": %.2f, \"peak_bytes\": %lld, \"isa\": \"%s\", \"threads\": %d}\n",
-           key_bytes(&sides[1]), (long long)peak_bytes(), rk_runtime_isa(), rk_threads());
+           measure_key_bytes(&sides[1]), (long long)peak_bytes(), rk_runtime_isa(), rk_threads());
     return 0;
 }

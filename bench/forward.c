@@ -18,7 +18,7 @@ typedef struct side {
 } side;
 
 /* Processor seconds of some calls, over the batches in turn. */
-static double run(side *s, int64_t n_calls) {
+static double time_calls(side *s, int64_t n_calls) {
     double begin = cpu_seconds();
     for (int64_t c = 0; c < n_calls; c++) {
         rk_batch batch = workload_batch(&s->w, s->n_done++ % s->w.n_batches, s->ids);
@@ -49,15 +49,15 @@ int main(int argc, char **argv) {
     s.ids = calloc((size_t)s.w.n_features, sizeof *s.ids);
     s.predictions = calloc((size_t)s.n, sizeof *s.predictions);
     if (!s.ids || !s.predictions) die("memory ran out");
-    run(&s, 1);
+    time_calls(&s, 1);
     printf("{");
     print_predictions(&s);
-    run(&s, s.w.n_batches); /* rows and code come near */
-    double once = run(&s, s.w.n_batches) / (double)s.w.n_batches;
+    time_calls(&s, s.w.n_batches); /* rows and code come near */
+    double once = time_calls(&s, s.w.n_batches) / (double)s.w.n_batches;
     int64_t n_calls = 1 + (int64_t)(1e-3 / once), n_runs = 0;
     double until = seconds_now() + atof(option(argc, argv, "--seconds", "1"));
     while (n_runs < LEAST_RUNS || (n_runs < MOST_RUNS && seconds_now() < until))
-        seconds[n_runs++] = run(&s, n_calls) / (double)n_calls;
+        seconds[n_runs++] = time_calls(&s, n_calls) / (double)n_calls;
     qsort(seconds, (size_t)n_runs, sizeof *seconds, ascending);
     printf(", \"seconds\": %.9f, \"least\": %.9f, \"calls\": %lld, \"isa\": \"%s\"}\n", seconds[n_runs / 2],
            seconds[0], (long long)(n_runs * n_calls), rk_runtime_isa());

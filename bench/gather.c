@@ -33,8 +33,8 @@ static inline __attribute__((always_inline)) void gather_feature(const gather *g
     }
 }
 
-static inline __attribute__((always_inline)) void gather_with(const gather *g, int64_t batch, int64_t f,
-                                                              bool near) {
+static inline __attribute__((always_inline)) void gather_feature_of_dim(const gather *g, int64_t batch,
+                                                                        int64_t f, bool near) {
     int64_t at = 0;
     for (int64_t before = 0; before < f; before++) at += g->w->features[before].dim;
     switch (g->w->features[f].dim) {
@@ -55,19 +55,19 @@ static inline __attribute__((always_inline)) void gather_with(const gather *g, i
     }
 }
 
-static void gather_one(void *context, size_t task, int thread) {
+static void run_gather_feature(void *context, size_t task, int thread) {
     (void)thread;
     const gather_task *t = context;
     if (t->g->near)
-        gather_with(t->g, t->batch, (int64_t)task, true);
+        gather_feature_of_dim(t->g, t->batch, (int64_t)task, true);
     else
-        gather_with(t->g, t->batch, (int64_t)task, false);
+        gather_feature_of_dim(t->g, t->batch, (int64_t)task, false);
 }
 
 double gather_batch(const gather *g, int64_t b) {
     gather_task task = {g, b};
     double begin = seconds_now();
-    rk_parallel_for((size_t)g->w->n_features, gather_one, &task);
+    rk_parallel_for((size_t)g->w->n_features, run_gather_feature, &task);
     return seconds_now() - begin;
 }
 

@@ -73,7 +73,7 @@ typedef struct load {
     char why[300];
 } load;
 
-static void *grown(void *array, size_t *capacity, size_t n, size_t size) {
+static void *grow_array(void *array, size_t *capacity, size_t n, size_t size) {
     if (n <= *capacity) return array;
     *capacity = n + n / 2 + 64;
     array = realloc(array, *capacity * size);
@@ -83,7 +83,7 @@ static void *grown(void *array, size_t *capacity, size_t n, size_t size) {
 
 /* --- requests ------------------------------------------------------------------------------------------ */
 
-static uint32_t take_word(bytes *file) {
+static uint32_t parse_word(bytes *file) {
     uint32_t word;
     if (file->n < sizeof word) die("the requests' file ends within a record");
     memcpy(&word, file->data, sizeof word);
@@ -91,8 +91,8 @@ static uint32_t take_word(bytes *file) {
     return word;
 }
 
-static bytes take_bytes(bytes *file) {
-    uint32_t n = take_word(file);
+static bytes parse_bytes(bytes *file) {
+    uint32_t n = parse_word(file);
     if (n > file->n) die("the requests' file ends within a record");
     bytes taken = {file->data, n};
     *file = (bytes){file->data + n, file->n - n};
@@ -113,12 +113,12 @@ static bytes read_file(const char *path) {
 static void read_requests(load *l, const char *path) {
     size_t capacity = 0;
     for (bytes file = read_file(path); file.n > 0; l->n_requests++) {
-        l->requests = grown(l->requests, &capacity, l->n_requests + 1, sizeof *l->requests);
+        l->requests = grow_array(l->requests, &capacity, l->n_requests + 1, sizeof *l->requests);
         request *r = &l->requests[l->n_requests];
-        r->text = take_bytes(&file);
-        r->n_answers = take_word(&file);
+        r->text = parse_bytes(&file);
+        r->n_answers = parse_word(&file);
         if (r->n_answers > MOST_ANSWERS) die("'%s': a request has more than %d answers", path, MOST_ANSWERS);
-        for (uint32_t a = 0; a < r->n_answers; a++) r->answers[a] = take_bytes(&file);
+        for (uint32_t a = 0; a < r->n_answers; a++) r->answers[a] = parse_bytes(&file);
     }
 }
 
@@ -142,57 +142,57 @@ static void disconnect(connection *c) {
     c->busy = false;
 }
 
-static void watch(const load *l, connection *c, bool writes) {
+static void set_epoll_events(const load *l, connection *c, bool writes) {
     struct epoll_event event = {.events = writes ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.ptr = c};
     epoll_ctl(l->poll, EPOLL_CTL_MOD, c->socket, &event);
 }
 
-static void fail(load *l, connection *c, const char *why, bytes answer) {
+static void count_failure(load *l, connection *c, const char *why, bytes answer) {
     if (l->n_failed++ == 0)
         snprintf(l->why, sizeof l->why, "%s: %.*s", why, (int)(answer.n < 200 ? answer.n : 200), answer.data);
     disconnect(c);
 }
 
 /* As much as the socket takes. */
-static void send_some(load *l, connection *c) {
+static void send_request_bytes(load *l, connection *c) {
     const bytes *text = &c->request->text;
     ssize_t n = send(c->socket, text->data + c->n_sent, text->n - c->n_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN) {
-        fail(l, c, "could not be sent", (bytes){"", 0});
+        count_failure(l, c, "could not be sent", (bytes){"", 0});
         return;
     }
     bool was_waiting = c->n_sent > 0;
     c->n_sent += n > 0 ? (size_t)n : 0;
-    if (c->n_sent < text->n || was_waiting) watch(l, c, c->n_sent < text->n);
+    if (c->n_sent < text->n || was_waiting) set_epoll_events(l, c, c->n_sent < text->n);
 }
 
-static void begin(load *l, connection *c, double due) {
+static void begin_request(load *l, connection *c, double due) {
     if (c->socket < 0) connect_to(l, c);
     c->request = &l->requests[l->next_request++ % l->n_requests];
     c->due = due;
     c->busy = true;
     c->n_sent = c->n_got = 0;
-    send_some(l, c);
+    send_request_bytes(l, c);
 }
 
 /* The body's length from the headers at `head`, which end in an empty line; -1: it has none. */
-static long length_of(const char *head) {
+static long parse_content_length(const char *head) {
     for (const char *line = strstr(head, "\r\n"); line; line = strstr(line + 2, "\r\n"))
         if (strncasecmp(line + 2, "content-length:", 15) == 0) return atol(line + 17);
     return -1;
 }
 
-static void answered(load *l, connection *c, bytes body) {
+static void check_answer(load *l, connection *c, bytes body) {
     const request *r = c->request;
     uint32_t a = 0;
     while (a < r->n_answers && (r->answers[a].n != body.n || memcmp(r->answers[a].data, body.data, body.n)))
         a++;
     if (memcmp(c->got, "HTTP/1.1 200", 12) != 0) {
-        fail(l, c, "was refused", (bytes){c->got, c->n_got});
+        count_failure(l, c, "was refused", (bytes){c->got, c->n_got});
         return;
     }
     if (r->n_answers > 0 && a == r->n_answers) {
-        fail(l, c, "another answer", body);
+        count_failure(l, c, "another answer", body);
         return;
     }
     c->busy = false;
@@ -200,13 +200,13 @@ static void answered(load *l, connection *c, bytes body) {
     if (c->due < l->warm_until) return;
     l->n_answered++;
     if (r->n_answers > 0) l->by_answer[a]++;
-    l->latencies = grown(l->latencies, &l->latencies_capacity, l->n_latencies + 1, sizeof *l->latencies);
+    l->latencies = grow_array(l->latencies, &l->latencies_capacity, l->n_latencies + 1, sizeof *l->latencies);
     l->latencies[l->n_latencies++] = (float)(now - c->due);
 }
 
 /* What came; a whole answer ends the request. */
-static void receive(load *l, connection *c) {
-    c->got = grown(c->got, &c->capacity, c->n_got + 65536, 1);
+static void receive_answer(load *l, connection *c) {
+    c->got = grow_array(c->got, &c->capacity, c->n_got + 65536, 1);
     ssize_t n = recv(c->socket, c->got + c->n_got, c->capacity - c->n_got - 1, MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN) return;
     if (n <= 0 && !c->busy) { /* as a server may, where nothing was asked for long */
@@ -214,7 +214,8 @@ static void receive(load *l, connection *c) {
         return;
     }
     if (n <= 0 || !c->busy) {
-        fail(l, c, c->busy ? "the connection was closed" : "an answer without a request", (bytes){"", 0});
+        count_failure(l, c, c->busy ? "the connection was closed" : "an answer without a request",
+                      (bytes){"", 0});
         return;
     }
     c->n_got += (size_t)n;
@@ -222,83 +223,83 @@ static void receive(load *l, connection *c) {
     char *end = strstr(c->got, "\r\n\r\n");
     if (!end && c->n_got < MOST_HEAD_BYTES) return;
     if (end) end[2] = 0;
-    long length = end ? length_of(c->got) : -1;
+    long length = end ? parse_content_length(c->got) : -1;
     if (end) end[2] = '\r';
     size_t head = end ? (size_t)(end + 4 - c->got) : 0;
     if (length < 0 || length > MOST_BODY_BYTES || c->n_got > head + (size_t)length)
-        fail(l, c, "no answer with a length", (bytes){c->got, c->n_got});
+        count_failure(l, c, "no answer with a length", (bytes){c->got, c->n_got});
     else if (c->n_got == head + (size_t)length)
-        answered(l, c, (bytes){c->got + head, (size_t)length});
+        check_answer(l, c, (bytes){c->got + head, (size_t)length});
 }
 
 /* --- the loop ------------------------------------------------------------------------------------------ */
 
-static connection *free_connection(load *l) {
+static connection *find_idle_connection(load *l) {
     for (int i = 0; i < l->n_connections; i++)
         if (!l->connections[i].busy) return &l->connections[i];
     return NULL;
 }
 
 /* Whether no further request is to begin. */
-static bool is_over(const load *l, double now) {
+static bool is_load_over(const load *l, double now) {
     bool enough = l->rate > 0 || l->n_answered >= l->least;
     return now >= (enough ? l->until : l->until + LAST_ANSWERS_SECONDS);
 }
 
-static bool any_busy(const load *l) {
+static bool is_any_connection_busy(const load *l) {
     for (int i = 0; i < l->n_connections; i++)
         if (l->connections[i].busy) return true;
     return false;
 }
 
 /* Whatever is due goes to connections that are free. Returns when the next request is due. */
-static double send_due(load *l, rk_rng *rng, double next, double now) {
+static double begin_due_requests(load *l, rk_rng *rng, double next, double now) {
     for (; l->rate > 0 && next <= now && next < l->until; next -= log(1 - rk_rng_uniform(rng)) / l->rate) {
-        l->due = grown(l->due, &l->due_capacity, l->n_due + 1, sizeof *l->due);
+        l->due = grow_array(l->due, &l->due_capacity, l->n_due + 1, sizeof *l->due);
         l->due[l->n_due++] = next;
     }
-    for (connection *c; l->first_due < l->n_due && (c = free_connection(l));)
-        begin(l, c, l->due[l->first_due++]);
-    for (int i = 0; l->rate == 0 && !is_over(l, now) && i < l->n_connections; i++)
-        if (!l->connections[i].busy) begin(l, &l->connections[i], now);
+    for (connection *c; l->first_due < l->n_due && (c = find_idle_connection(l));)
+        begin_request(l, c, l->due[l->first_due++]);
+    for (int i = 0; l->rate == 0 && !is_load_over(l, now) && i < l->n_connections; i++)
+        if (!l->connections[i].busy) begin_request(l, &l->connections[i], now);
     return next;
 }
 
-static void wait_for(load *l, double seconds) {
+static void wait_for_events(load *l, double seconds) {
     struct epoll_event events[64];
     if (seconds < 0) seconds = 0;
     struct timespec most = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
     int n = epoll_pwait2(l->poll, events, 64, &most, NULL);
     for (int i = 0; i < n; i++) {
         connection *c = events[i].data.ptr;
-        if ((events[i].events & EPOLLOUT) && c->busy) send_some(l, c);
-        if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) receive(l, c);
+        if ((events[i].events & EPOLLOUT) && c->busy) send_request_bytes(l, c);
+        if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) receive_answer(l, c);
     }
 }
 
-static double processor_seconds(clockid_t clock) {
+static double read_cpu_seconds(clockid_t clock) {
     struct timespec t = {0};
     if (clock != CLOCK_REALTIME) clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Sends until the end, and waits for the last answers. Returns processor seconds of the server's process. */
-static double run(load *l, uint64_t seed, clockid_t clock) {
+static double run_load(load *l, uint64_t seed, clockid_t clock) {
     rk_rng rng = {seed, 1, 0};
     double next = seconds_now(), cpu = 0, now;
     bool warm = true;
-    while (!is_over(l, now = seconds_now()) ||
-           ((any_busy(l) || l->first_due < l->n_due) && now < l->until + 2 * LAST_ANSWERS_SECONDS)) {
+    while (!is_load_over(l, now = seconds_now()) || ((is_any_connection_busy(l) || l->first_due < l->n_due) &&
+                                                     now < l->until + 2 * LAST_ANSWERS_SECONDS)) {
         if (warm && now >= l->warm_until) {
             warm = false;
-            cpu = processor_seconds(clock);
+            cpu = read_cpu_seconds(clock);
         }
-        next = send_due(l, &rng, next, now);
+        next = begin_due_requests(l, &rng, next, now);
         double at = l->rate > 0 && next < l->until ? next : now < l->until ? l->until : now + 0.1;
         if (warm && at > l->warm_until) at = l->warm_until;
-        wait_for(l, at - now);
+        wait_for_events(l, at - now);
     }
-    cpu = processor_seconds(clock) - cpu;
+    cpu = read_cpu_seconds(clock) - cpu;
     long unanswered = (long)(l->n_due - l->first_due);
     for (int i = 0; i < l->n_connections; i++) unanswered += l->connections[i].busy;
     if (unanswered > 0 && l->n_failed == 0) snprintf(l->why, sizeof l->why, "no answer came");
@@ -306,24 +307,24 @@ static double run(load *l, uint64_t seed, clockid_t clock) {
     return cpu;
 }
 
-static int by_latency(const void *a, const void *b) {
+static int compare_latencies(const void *a, const void *b) {
     float x = *(const float *)a, y = *(const float *)b;
     return (x > y) - (x < y);
 }
 
-static double percentile(const load *l, double part) {
+static double latency_percentile(const load *l, double part) {
     return l->n_latencies ? l->latencies[(size_t)(part * (double)(l->n_latencies - 1) + 0.5)] : 0;
 }
 
 static void print_result(load *l, double seconds, double cpu) {
-    qsort(l->latencies, l->n_latencies, sizeof *l->latencies, by_latency);
+    qsort(l->latencies, l->n_latencies, sizeof *l->latencies, compare_latencies);
     printf("{\"requests\": %ld, \"seconds\": %.4f, \"cpu_seconds\": %.6f, \"failed\": %ld, \"why\": \"",
            l->n_answered, seconds, cpu, l->n_failed);
     for (const char *at = l->why; *at; at++)
         if (*at >= ' ' && *at != '"' && *at != '\\' && *at < 127) putchar(*at);
     printf("\", \"p50\": %.7f, \"p90\": %.7f, \"p99\": %.7f, \"p999\": %.7f, \"max\": %.7f, \"answers\": [",
-           percentile(l, 0.5), percentile(l, 0.9), percentile(l, 0.99), percentile(l, 0.999),
-           percentile(l, 1));
+           latency_percentile(l, 0.5), latency_percentile(l, 0.9), latency_percentile(l, 0.99),
+           latency_percentile(l, 0.999), latency_percentile(l, 1));
     for (int a = 0; a < MOST_ANSWERS; a++) printf("%s%ld", a ? ", " : "", l->by_answer[a]);
     printf("]}\n");
 }
@@ -346,7 +347,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < l.n_connections; i++) l.connections[i].socket = -1;
     l.warm_until = seconds_now() + warm;
     l.until = l.warm_until + seconds;
-    double cpu = run(&l, (uint64_t)atoll(option(argc, argv, "--seed", "1")), clock);
+    double cpu = run_load(&l, (uint64_t)atoll(option(argc, argv, "--seed", "1")), clock);
     print_result(&l, seconds_now() - l.warm_until, cpu);
     for (int i = 0; i < l.n_connections; i++) {
         disconnect(&l.connections[i]);

@@ -26,7 +26,7 @@
 
 extern void omp_set_num_threads(int n_threads);
 
-static void run_gather(const char *directory, int threads, int repeat) {
+static void measure_gather(const char *directory, int threads, int repeat) {
     workload w;
     workload_load(directory, &w);
     check(rk_set_threads(threads));
@@ -51,7 +51,7 @@ static void check_dnnl(dnnl_status_t status) {
     if (status != dnnl_success) die("oneDNN failed with status %d", (int)status);
 }
 
-static dnnl_memory_t memory_of(const dnnl_memory_desc_t *d) {
+static dnnl_memory_t allocate_dnnl_memory(const dnnl_memory_desc_t *d) {
     size_t bytes = (dnnl_memory_desc_get_size(d) + 63) / 64 * 64;
     void *data = aligned_alloc(64, bytes);
     if (!data) die("no memory for a gemm");
@@ -62,7 +62,7 @@ static dnnl_memory_t memory_of(const dnnl_memory_desc_t *d) {
 }
 
 /* [m, k] x [k, n] in the layouts that oneDNN picks; < 0 where it has no such product. */
-static double best_product(int64_t m, int64_t n, int64_t k, dnnl_data_type_t type, int repeat) {
+static double measure_best_matmul(int64_t m, int64_t n, int64_t k, dnnl_data_type_t type, int repeat) {
     dnnl_dims_t sd = {m, k}, wd = {k, n}, dd = {m, n};
     dnnl_memory_desc_t s, w, d;
     check_dnnl(dnnl_memory_desc_init_by_tag(&s, 2, sd, type, dnnl_ab));
@@ -74,10 +74,10 @@ static double best_product(int64_t m, int64_t n, int64_t k, dnnl_data_type_t typ
     if (dnnl_primitive_desc_create(&described, &product, NULL, engine, NULL) != dnnl_success) return -1;
     dnnl_primitive_t primitive;
     check_dnnl(dnnl_primitive_create(&primitive, described));
-    dnnl_exec_arg_t arguments[] = {
-        {DNNL_ARG_SRC, memory_of(&s)},
-        {DNNL_ARG_WEIGHTS, memory_of(dnnl_primitive_desc_query_md(described, dnnl_query_weights_md, 0))},
-        {DNNL_ARG_DST, memory_of(&d)}};
+    dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, allocate_dnnl_memory(&s)},
+                                   {DNNL_ARG_WEIGHTS, allocate_dnnl_memory(dnnl_primitive_desc_query_md(
+                                                          described, dnnl_query_weights_md, 0))},
+                                   {DNNL_ARG_DST, allocate_dnnl_memory(&d)}};
     double best = 1e30;
     for (int r = 0; r <= repeat; r++) {
         double begin = seconds_now();
@@ -97,7 +97,7 @@ static double best_product(int64_t m, int64_t n, int64_t k, dnnl_data_type_t typ
     return best;
 }
 
-static void run_gemm(int64_t m, int64_t n, int64_t k, int threads, int repeat) {
+static void measure_gemm(int64_t m, int64_t n, int64_t k, int threads, int repeat) {
     omp_set_num_threads(threads);
     check_dnnl(dnnl_engine_create(&engine, dnnl_cpu, 0));
     check_dnnl(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
@@ -105,14 +105,14 @@ static void run_gemm(int64_t m, int64_t n, int64_t k, int threads, int repeat) {
     for (int bf16 = 0; bf16 < 2; bf16++) {
         dnnl_data_type_t type = bf16 ? dnnl_bf16 : dnnl_f32;
         printf("%s\"%s\": {\"forward\": %.9f, \"input\": %.9f, \"weights\": %.9f}", bf16 ? ", " : "",
-               bf16 ? "bf16" : "f32", best_product(m, n, k, type, repeat),
-               best_product(m, k, n, type, repeat), best_product(k, n, m, type, repeat));
+               bf16 ? "bf16" : "f32", measure_best_matmul(m, n, k, type, repeat),
+               measure_best_matmul(m, k, n, type, repeat), measure_best_matmul(k, n, m, type, repeat));
     }
     printf("}\n");
 }
 
 /* One layer's product by turns: seconds of training's and of predictions', the least of all rounds. */
-static void run_predict(int64_t m, int64_t n, int64_t k, int repeat) {
+static void measure_inference_gemm(int64_t m, int64_t n, int64_t k, int repeat) {
     enum { WORK = 200000000 };
     double best[2] = {1e30, 1e30};
     int times = 1 + (int)(WORK / (2.0 * (double)m * (double)n * (double)k));
@@ -137,7 +137,7 @@ static void run_predict(int64_t m, int64_t n, int64_t k, int repeat) {
 enum { PAGES_ROWS = 26 * 2048, PAGES_DIM = 32, PAGES_BATCHES = 2 };
 
 /* One batch's rows, a sum or an update of each; seconds. */
-static double touch_rows(float *rows, const int64_t *places, int ahead, bool writes, float *sum) {
+static double time_row_accesses(float *rows, const int64_t *places, int ahead, bool writes, float *sum) {
     double begin = thread_seconds();
     for (int64_t i = 0; i < PAGES_ROWS; i++) {
         if (ahead && i + ahead < PAGES_ROWS)
@@ -153,7 +153,7 @@ static double touch_rows(float *rows, const int64_t *places, int ahead, bool wri
     return thread_seconds() - begin;
 }
 
-static void run_pages(int64_t span, int repeat) {
+static void measure_page_accesses(int64_t span, int repeat) {
     static const int distances[] = {0, 8, 32, 128};
     static int64_t places[PAGES_BATCHES][PAGES_ROWS];
     int64_t n_rows = span / (PAGES_DIM * (int64_t)sizeof(float));
@@ -165,13 +165,13 @@ static void run_pages(int64_t span, int repeat) {
     for (int b = 0; b < PAGES_BATCHES; b++)
         for (int64_t i = 0; i < PAGES_ROWS; i++)
             places[b][i] = (int64_t)(rk_rng_u64(1, (uint64_t)b, (uint64_t)i) % (uint64_t)n_rows) * PAGES_DIM;
-    for (int b = 0; b < PAGES_BATCHES; b++) touch_rows(rows, places[b], 0, true, sum);
+    for (int b = 0; b < PAGES_BATCHES; b++) time_row_accesses(rows, places[b], 0, true, sum);
     printf("{");
     for (int d = 0; d < 4; d++) {
         double best[2] = {1e30, 1e30};
         for (int r = 0; r < repeat * PAGES_BATCHES; r++)
             for (int writes = 0; writes < 2; writes++) {
-                double passed = touch_rows(rows, places[r % PAGES_BATCHES], distances[d], writes, sum);
+                double passed = time_row_accesses(rows, places[r % PAGES_BATCHES], distances[d], writes, sum);
                 if (passed < best[writes]) best[writes] = passed;
             }
         printf("%s\"%d ahead\": {\"read_ns\": %.1f, \"write_ns\": %.1f}", d ? ", " : "", distances[d],
@@ -184,13 +184,13 @@ int main(int argc, char **argv) {
     int threads = atoi(option(argc, argv, "--threads", "2")),
         repeat = atoi(option(argc, argv, "--repeat", "5"));
     if (argc >= 3 && strcmp(argv[1], "gather") == 0)
-        run_gather(argv[2], threads, repeat);
+        measure_gather(argv[2], threads, repeat);
     else if (argc >= 5 && strcmp(argv[1], "gemm") == 0)
-        run_gemm(atoll(argv[2]), atoll(argv[3]), atoll(argv[4]), threads, repeat);
+        measure_gemm(atoll(argv[2]), atoll(argv[3]), atoll(argv[4]), threads, repeat);
     else if (argc >= 5 && strcmp(argv[1], "predict") == 0)
-        run_predict(atoll(argv[2]), atoll(argv[3]), atoll(argv[4]), repeat);
+        measure_inference_gemm(atoll(argv[2]), atoll(argv[3]), atoll(argv[4]), repeat);
     else if (argc >= 3 && strcmp(argv[1], "pages") == 0)
-        run_pages(atoll(argv[2]), repeat);
+        measure_page_accesses(atoll(argv[2]), repeat);
     else
         die("usage: bench_limits gather DIRECTORY | gemm M N K | predict M N K | pages SPAN [options]");
     return 0;

@@ -22,7 +22,7 @@
 #include "workload.h"
 
 /* Of the collection's own rows; kept for good. */
-static gather gather_of(const workload *w, rk_embeddings *embeddings) {
+static gather make_gather_of_collection(const workload *w, rk_embeddings *embeddings) {
     rk_state_dict state = {0};
     const float **tables = calloc((size_t)w->n_features, sizeof *tables);
     check(rk_embeddings_state_dict(embeddings, &state));
@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
     gather g = {0};
     sorter sorts = {0};
     if (gathers) {
-        g = gather_of(&w, embeddings);
+        g = make_gather_of_collection(&w, embeddings);
         sorts = sorter_of(&w);
     }
     for (int64_t s = 0; s <= steps; s++) {

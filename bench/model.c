@@ -22,7 +22,7 @@
 #include "workload.h"
 
 /* The next batch of the file, over and over. */
-static const rk_batch *next_rows(rk_dataset *rows) {
+static const rk_batch *read_next_batch(rk_dataset *rows) {
     const rk_batch *batch;
     rk_status status = rk_dataset_next(rows, &batch);
     check(status == RK_END ? rk_dataset_next(rows, &batch) : status);
@@ -43,7 +43,7 @@ static rk_status build(rk_config *config, rk_model_options *options, rk_comm *co
 }
 
 /* The losses of batches that were begun and not yet trained on; NaN stands where one was only begun. */
-static int64_t drain(rk_model *model, double *losses) {
+static int64_t finish_begun_batches(rk_model *model, double *losses) {
     bool left;
     int64_t n = 0;
     for (check(rk_model_finish_oldest_batch(model, &losses[n], &left)); left;
@@ -53,7 +53,7 @@ static int64_t drain(rk_model *model, double *losses) {
 }
 
 /* A rank that only holds rows, until the trainers are done. */
-static int serve(rk_model *model, rk_comm *comm) {
+static int run_embedding_server(rk_model *model, rk_comm *comm) {
     int64_t word;
     check(rk_model_serve_rows(model, &word));
     rk_model_free(model);
@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
     rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids);
     rk_batch sample = workload_batch(&w, 0, ids);
     double began = seconds_now();
-    check(build(config, &options, comm, &sample, &model));
+    check(build_model(config, &options, comm, &sample, &model));
     double build_seconds = seconds_now() - began;
     const char *to = option(argc, argv, "--dump", NULL);
     if (to) {
@@ -104,7 +104,7 @@ int main(int argc, char **argv) {
     }
     int64_t steps = atoll(option(argc, argv, "--steps", "5")),
             warm = atoll(option(argc, argv, "--warm", "1"));
-    if (!rk_model_is_trainer_rank(model)) return serve(model, comm);
+    if (!rk_model_is_trainer_rank(model)) return run_embedding_server(model, comm);
     rk_dataset *rows = NULL;
     if (strcmp(option(argc, argv, "--from", "memory"), "rows") == 0)
         check(rk_dataset_open(config, "train", &rows));
@@ -117,7 +117,7 @@ int main(int argc, char **argv) {
         if (s == warm) exchanged = rk_model_count_comm_traffic(model), cpu = cpu_seconds();
         rk_batch batch = workload_batch(&w, s % w.n_batches, ids);
         double begin = seconds_now();
-        check(rk_model_train(model, rows ? next_rows(rows) : &batch, &losses[s]));
+        check(rk_model_train(model, rows ? read_next_batch(rows) : &batch, &losses[s]));
         double passed = seconds_now() - begin;
         if (s == 0) first = passed;
         if (s >= warm) printf("%s%.6f", s > warm ? ", " : "", passed);
@@ -129,7 +129,7 @@ int main(int argc, char **argv) {
     if (rk_comm_size(comm) > 1) print_exchange(&exchanged, &now);
     printf(", \"cpu_s\": %.6f, \"first_seconds\": %.6f, \"build_seconds\": %.3f, \"losses\": [", cpu, first,
            build_seconds);
-    int64_t n_losses = warm + steps + drain(model, losses + warm + steps);
+    int64_t n_losses = warm + steps + finish_begun_batches(model, losses + warm + steps);
     check(rk_model_flush(model));
     check(rk_model_send_control_to_servers(model, 0));
     for (int64_t s = 0, n = 0; s < n_losses; s++)

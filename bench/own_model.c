@@ -24,7 +24,7 @@
 
 enum { MOST_OVERRIDES = 16 };
 
-static void *copy_of(const void *data, size_t n_bytes) {
+static void *copy_bytes(const void *data, size_t n_bytes) {
     void *copy = malloc(n_bytes + 1);
     if (!copy) die("no memory for a batch");
     if (n_bytes) memcpy(copy, data, n_bytes);
@@ -42,8 +42,8 @@ static rk_batch copy_batch(const rk_batch *b) {
         features[f] = rk_id_list_view(&list);
     }
     copy.features = features;
-    if (b->dense) copy.dense = copy_of(b->dense, n * (size_t)b->n_dense * sizeof *b->dense);
-    if (b->labels) copy.labels = copy_of(b->labels, n * (size_t)b->n_tasks * sizeof *b->labels);
+    if (b->dense) copy.dense = copy_bytes(b->dense, n * (size_t)b->n_dense * sizeof *b->dense);
+    if (b->labels) copy.labels = copy_bytes(b->labels, n * (size_t)b->n_tasks * sizeof *b->labels);
     if (b->groups || b->sample_weights) die("rows with groups or weights are not copied");
     return copy;
 }
@@ -91,8 +91,8 @@ static void dump_batch(rk_model *model, const rk_data_schema *schema, const rk_b
     dump_array(directory, name, ".pairs", local->pairs.ids, (size_t)n_pairs * sizeof *local->pairs.ids);
 }
 
-static void dump(rk_model *model, const rk_data_schema *schema, const rk_batch *batches, int64_t n,
-                 const char *directory) {
+static void dump_workload(rk_model *model, const rk_data_schema *schema, const rk_batch *batches, int64_t n,
+                          const char *directory) {
     char part[4096];
     printf("batch %lld %d\n", (long long)batches[0].n, batches[0].n_dense);
     for (int32_t f = 0; f < schema->n_features; f++) printf("%s 0 0\n", schema->features[f].name);
@@ -105,7 +105,8 @@ static void dump(rk_model *model, const rk_data_schema *schema, const rk_batch *
     dump_parameters(model, "table/", part);
 }
 
-static void train(rk_model *model, const rk_batch *batches, int64_t n_batches, int64_t warm, int64_t steps) {
+static void train_and_time(rk_model *model, const rk_batch *batches, int64_t n_batches, int64_t warm,
+                           int64_t steps) {
     double *losses = calloc((size_t)(warm + steps), sizeof *losses),
            *seconds = calloc((size_t)(warm + steps), sizeof *seconds);
     for (int64_t s = 0; s < warm + steps; s++) {
@@ -139,11 +140,11 @@ int main(int argc, char **argv) {
     check(rk_config_training_options(config, dataset, &options));
     check(rk_model_build(&options, &model));
     rk_batch *batches = read_batches(dataset, n_batches);
-    if (to) dump(model, rk_dataset_schema(dataset), batches, n_batches, to);
+    if (to) dump_workload(model, rk_dataset_schema(dataset), batches, n_batches, to);
     rk_dataset_free(dataset);
     if (!to)
-        train(model, batches, n_batches, atoll(option(argc, argv, "--warm", "10")),
-              atoll(option(argc, argv, "--steps", "100")));
+        train_and_time(model, batches, n_batches, atoll(option(argc, argv, "--warm", "10")),
+                       atoll(option(argc, argv, "--steps", "100")));
     rk_model_free(model);
     return 0;
 }

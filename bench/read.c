@@ -15,7 +15,7 @@ typedef struct sums {
     double numbers;
 } sums;
 
-static void add_batch(const rk_batch *b, sums *s) {
+static void add_batch_to_sums(const rk_batch *b, sums *s) {
     s->n_rows += b->n;
     for (int32_t f = 0; f < b->n_features; f++) {
         const rk_ids *ids = &b->features[f];
@@ -34,12 +34,12 @@ static rk_status read_epoch(const rk_data_section *section, const rk_transforms 
         section, transforms,
         &(rk_dataset_options){.directory = "", .split = "train", .batch_size = batch_size}, &dataset));
     rk_status status;
-    while ((status = rk_dataset_next(dataset, &batch)) == RK_OK) add_batch(batch, out);
+    while ((status = rk_dataset_next(dataset, &batch)) == RK_OK) add_batch_to_sums(batch, out);
     rk_dataset_free(dataset);
     return status == RK_END ? RK_OK : status;
 }
 
-static rk_status measure(char *file, const char *run_file, int64_t batch_size) {
+static rk_status time_reading(char *file, const char *run_file, int64_t batch_size) {
     rk_yaml yaml = {0};
     rk_data_section section = {0};
     rk_transforms *transforms = NULL;
@@ -82,7 +82,7 @@ int main(int n_arguments, char **arguments) {
         fprintf(stderr, "usage: bench_read FILE RUN.yaml [--batch N]\n");
         return 2;
     }
-    rk_status status = measure(arguments[1], arguments[2], has_batch ? atoll(arguments[4]) : 65536);
+    rk_status status = time_reading(arguments[1], arguments[2], has_batch ? atoll(arguments[4]) : 65536);
     if (status != RK_OK) fprintf(stderr, "%s\n", rk_last_error());
     return status != RK_OK;
 }

@@ -10,7 +10,7 @@
 #include "format/protobuf/tfrecord.h"
 #include "workload.h"
 
-static char *put_id(char *to, int64_t id) {
+static char *append_id(char *to, int64_t id) {
     char digits[20];
     int n = 0;
     do digits[n++] = (char)('0' + id % 10);
@@ -19,7 +19,7 @@ static char *put_id(char *to, int64_t id) {
     return to;
 }
 
-static char *put_row(char *to, const workload *w, int64_t row) {
+static char *append_row(char *to, const workload *w, int64_t row) {
     *to++ = w->labels[row] != 0 ? '1' : '0';
     for (int64_t c = 0; c < w->n_dense; c++)
         to += sprintf(to, ",%.3f", (double)w->dense[row * w->n_dense + c]);
@@ -27,7 +27,7 @@ static char *put_row(char *to, const workload *w, int64_t row) {
         const workload_feature *feature = &w->features[f];
         for (int64_t k = 0; k < feature->hotness; k++) {
             *to++ = k ? '|' : ',';
-            to = put_id(to, feature->ids[row * feature->hotness + k]);
+            to = append_id(to, feature->ids[row * feature->hotness + k]);
         }
     }
     *to++ = '\n';
@@ -44,7 +44,7 @@ static void write_csv(const workload *w, FILE *file) {
     for (int64_t f = 0; f < w->n_features; f++) fprintf(file, ",%s", w->features[f].name);
     fputc('\n', file);
     for (int64_t row = 0; row < w->n_batches * w->n; row++)
-        fwrite(line, 1, (size_t)(put_row(line, w, row) - line), file);
+        fwrite(line, 1, (size_t)(append_row(line, w, row) - line), file);
     free(line);
 }
 

@@ -25,7 +25,7 @@ typedef struct sizes {
 } sizes;
 
 /* MB of this process that no other has, and of files that are in memory. */
-static void resident(double *own, double *of_files) {
+static void read_resident_memory(double *own, double *of_files) {
     char line[200];
     double kb;
     FILE *file = fopen("/proc/self/status", "r");
@@ -46,7 +46,7 @@ typedef struct batches {
     rk_activation activations[FEATURES];
 } batches;
 
-static rk_status draw(batches *b, const sizes *s, int64_t n, int64_t per_sample) {
+static rk_status draw_requests(batches *b, const sizes *s, int64_t n, int64_t per_sample) {
     rk_rng rng = {1, 1, 0};
     int64_t n_ids = n * per_sample;
     *b = (batches){.n = n, .per_sample = per_sample};
@@ -61,12 +61,12 @@ static rk_status draw(batches *b, const sizes *s, int64_t n, int64_t per_sample)
     return RK_OK;
 }
 
-static void release(batches *b) {
+static void free_requests(batches *b) {
     rk_free(b->ids);
     rk_free(b->vectors);
 }
 
-static double median(double *values) {
+static double sort_and_take_median(double *values) {
     qsort(values, ROUNDS, sizeof *values, ascending);
     return values[ROUNDS / 2];
 }
@@ -85,7 +85,7 @@ static rk_status time_lookups(rk_predictor *predictor, const batches *b, double 
         seconds[round % ROUNDS] = thread_seconds() - begin;
     }
     rk_lookup_free(lookup);
-    *out = 1e9 * median(seconds) / (double)(FEATURES * b->n * b->per_sample);
+    *out = 1e9 * sort_and_take_median(seconds) / (double)(FEATURES * b->n * b->per_sample);
     return status;
 }
 
@@ -110,16 +110,16 @@ static rk_status time_requests(rk_predictor *predictor, const sizes *s, const ba
     }
     rk_free(predictions);
     rk_session_free(session);
-    *out = 1e6 * median(seconds) / (double)s->requests;
+    *out = 1e6 * sort_and_take_median(seconds) / (double)s->requests;
     return status;
 }
 
-static rk_status measure(const char *path, const char *name, rk_rows_in rows_in, const sizes *s,
-                         const batches *single, const batches *bags) {
+static rk_status measure_format(const char *path, const char *name, rk_rows_in rows_in, const sizes *s,
+                                const batches *single, const batches *bags) {
     rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
     rk_predictor *predictor;
     double before[2], after[2], lookup_ns, bag_ns, request_us;
-    resident(&before[0], &before[1]);
+    read_resident_memory(&before[0], &before[1]);
     options.rows_in = rows_in;
     double begin = rk_clock_seconds();
     RK_TRY(rk_predictor_open(path, &options, &predictor));
@@ -127,7 +127,7 @@ static rk_status measure(const char *path, const char *name, rk_rows_in rows_in,
     rk_status status = time_lookups(predictor, single, &lookup_ns);
     if (status == RK_OK) status = time_lookups(predictor, bags, &bag_ns);
     if (status == RK_OK) status = time_requests(predictor, s, single, &request_us);
-    resident(&after[0], &after[1]);
+    read_resident_memory(&after[0], &after[1]);
     rk_predictor_free(predictor);
     RK_TRY(status);
     printf("| %s | %.0f | %.0f | %.0f | %.1f | %.1f | %.0f |\n", name, open_ms, after[0] - before[0],
@@ -136,8 +136,8 @@ static rk_status measure(const char *path, const char *name, rk_rows_in rows_in,
     return RK_OK;
 }
 
-static rk_status measure_all(const char *directory, const sizes *s, const batches *single,
-                             const batches *bags) {
+static rk_status measure_all_formats(const char *directory, const sizes *s, const batches *single,
+                                     const batches *bags) {
     static const char *const names[] = {"f32", "f16", "bf16", "int8", "int4"};
     char run[300], path[320];
     rk_export_options options = RK_EXPORT_OPTIONS_INIT;
@@ -149,25 +149,25 @@ static rk_status measure_all(const char *directory, const sizes *s, const batche
         options.rows = (rk_export_rows)(RK_EXPORT_ROWS_F32 + i);
         snprintf(path, sizeof path, "%s/%s", directory, names[i]);
         RK_TRY(rk_export_safetensors(run, &options, path));
-        if (i == 0) RK_TRY(measure(path, "f32, in memory", RK_ROWS_IN_MEMORY, s, single, bags));
-        RK_TRY(measure(path, names[i], RK_ROWS_IN_FILES, s, single, bags));
+        if (i == 0) RK_TRY(measure_format(path, "f32, in memory", RK_ROWS_IN_MEMORY, s, single, bags));
+        RK_TRY(measure_format(path, names[i], RK_ROWS_IN_FILES, s, single, bags));
     }
     return RK_OK;
 }
 
-static rk_status run(const char *directory, const small_run_option *options, const void *context) {
+static rk_status run_benchmark(const char *directory, const small_run_option *options, const void *context) {
     (void)context;
     const sizes s = {options[TABLE_ROWS].value, options[DIM].value, options[ROWS].value,
                      options[REQUESTS].value};
     batches single = {0}, bags = {0};
     rk_status status;
     RK_GOTO(small_run_train_table(directory, s.table_rows, s.dim));
-    RK_GOTO(draw(&single, &s, SINGLES, 1));
-    RK_GOTO(draw(&bags, &s, 1024, BAG));
-    RK_GOTO(measure_all(directory, &s, &single, &bags));
+    RK_GOTO(draw_requests(&single, &s, SINGLES, 1));
+    RK_GOTO(draw_requests(&bags, &s, 1024, BAG));
+    RK_GOTO(measure_all_formats(directory, &s, &single, &bags));
 done:
-    release(&single);
-    release(&bags);
+    free_requests(&single);
+    free_requests(&bags);
     return status;
 }
 
@@ -179,6 +179,6 @@ int main(int n_arguments, char **arguments) {
         [REQUESTS] = {"--requests", 500, INT64_MAX},
     };
     return small_run_main(n_arguments, arguments, options, 4,
-                          "bench_rows_in_files [--table-rows N] [--dim N] [--rows N] [--requests N]", run,
-                          NULL);
+                          "bench_rows_in_files [--table-rows N] [--dim N] [--rows N] [--requests N]",
+                          run_benchmark, NULL);
 }

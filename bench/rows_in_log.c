@@ -36,30 +36,30 @@ static disk_rows *open_log(const char *folder, size_t n_keys, size_t record_byte
     return r;
 }
 
-static bool is_live(void *context, uint64_t place, const void *record) {
+static bool is_record_live(void *context, uint64_t place, const void *record) {
     return ((const disk_rows *)context)->places[rk_load_u64(record)] == place;
 }
 
-static void moved(void *context, const void *record, uint64_t from, uint64_t to) {
+static void update_moved_record(void *context, const void *record, uint64_t from, uint64_t to) {
     (void)from;
     ((disk_rows *)context)->places[rk_load_u64(record)] = to;
 }
 
-static void put(disk_rows *r, size_t n, const uint64_t *keys, const uint8_t *records) {
+static void put_records(disk_rows *r, size_t n, const uint64_t *keys, const uint8_t *records) {
     if (r->news_capacity < n) r->news = realloc(r->news, (r->news_capacity = n) * sizeof *r->news);
     check(rk_row_log_append_records(r->log, ++r->step, n, records, r->news));
     for (size_t i = 0; i < n; i++) {
         if (r->places[keys[i]] != UINT64_MAX) rk_row_log_drop_records(r->log, 1, &r->places[keys[i]]);
         r->places[keys[i]] = r->news[i];
     }
-    check(rk_row_log_compact(r->log, &(rk_row_mover){r, is_live, moved}));
+    check(rk_row_log_compact(r->log, &(rk_row_mover){r, is_record_live, update_moved_record}));
 }
 
-static void loaded(disk_rows *r) {
+static void finish_loading(disk_rows *r) {
     check(rk_row_log_sync(r->log));
 }
 
-static void get(disk_rows *r, size_t n, const uint64_t *keys, uint8_t *records) {
+static void get_records(disk_rows *r, size_t n, const uint64_t *keys, uint8_t *records) {
     if (r->news_capacity < n) r->news = realloc(r->news, (r->news_capacity = n) * sizeof *r->news);
     for (size_t i = 0; i < n; i++) r->news[i] = r->places[keys[i]];
     check(rk_row_log_reader_read_records(r->reader, n, r->news, records));
@@ -77,15 +77,16 @@ static void close_log(disk_rows *r) {
     free(r);
 }
 
-const disk_rows_ops rows_in_log = {"row log", open_log, put, loaded, get, written_bytes, close_log};
+const disk_rows_ops rows_in_log = {"row log",   open_log,      put_records, finish_loading,
+                                   get_records, written_bytes, close_log};
 
-const uint64_t *log_places(const disk_rows *r) {
+const uint64_t *places_of_log(const disk_rows *r) {
     return r->places;
 }
 
 enum { MOST_FILES = 1 << 16 };
 
-static int descriptor_of(const char *folder, uint64_t file, int *descriptors) {
+static int open_log_file(const char *folder, uint64_t file, int *descriptors) {
     char path[700];
     if (file >= MOST_FILES) die("too many files");
     if (descriptors[file]) return descriptors[file];
@@ -95,12 +96,12 @@ static int descriptor_of(const char *folder, uint64_t file, int *descriptors) {
     return descriptors[file];
 }
 
-double uring_alone(const char *folder, size_t n, const uint64_t *places, size_t depth) {
+double read_by_uring_alone(const char *folder, size_t n, const uint64_t *places, size_t depth) {
     struct io_uring ring;
     int *descriptors = calloc(MOST_FILES, sizeof *descriptors);
     uint8_t *buffers = aligned_alloc(RK_PAGE_BYTES, depth * RK_PAGE_BYTES);
     if (io_uring_queue_init((unsigned)depth, &ring, IORING_SETUP_COOP_TASKRUN) != 0) die("no io_uring");
-    for (size_t i = 0; i < n; i++) descriptor_of(folder, rk_place_file(places[i]), descriptors);
+    for (size_t i = 0; i < n; i++) open_log_file(folder, rk_place_file(places[i]), descriptors);
     memset(buffers, 0, depth * RK_PAGE_BYTES);
     double begin = seconds_now();
     size_t n_begun = 0, n_done = 0;

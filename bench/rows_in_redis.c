@@ -24,7 +24,7 @@ typedef struct sizes {
 } sizes;
 
 /* Drawn anew for each request, so that none finds its rows in a cache that holds a few. */
-static void draw(rk_rng *rng, const sizes *s, int64_t n, int64_t *ids, rk_ids *features) {
+static void draw_request(rk_rng *rng, const sizes *s, int64_t n, int64_t *ids, rk_ids *features) {
     for (int f = 0; f < FEATURES; f++) {
         for (int64_t i = 0; i < n; i++) ids[f * n + i] = (int64_t)rk_rng_below(rng, (uint64_t)s->table_rows);
         features[f] = (rk_ids){.ids_per_sample = 1, .ids = ids + f * n};
@@ -32,7 +32,7 @@ static void draw(rk_rng *rng, const sizes *s, int64_t n, int64_t *ids, rk_ids *f
 }
 
 /* name NULL: nothing is printed, and the cache is filled. */
-static rk_status measure(rk_predictor *predictor, const sizes *s, int64_t n, const char *name) {
+static rk_status measure_requests(rk_predictor *predictor, const sizes *s, int64_t n, const char *name) {
     static int64_t ids[FEATURES * MOST_SAMPLES];
     static float predictions[MOST_SAMPLES];
     static double seconds[MOST_REQUESTS];
@@ -45,7 +45,7 @@ static rk_status measure(rk_predictor *predictor, const sizes *s, int64_t n, con
     rk_predictor_count_rows(predictor, &before[0], &before[1]);
     rk_status status = RK_OK;
     for (int64_t i = 0; i < s->requests && status == RK_OK; i++) {
-        draw(&rng, s, n, ids, features);
+        draw_request(&rng, s, n, ids, features);
         const rk_batch batch = {.n = n, .features = features, .n_features = FEATURES};
         double begin = rk_clock_seconds(), begin_cpu = thread_seconds();
         status = rk_session_run_batch(session, &batch, predictions);
@@ -66,7 +66,7 @@ static rk_status measure(rk_predictor *predictor, const sizes *s, int64_t n, con
 }
 
 /* With a cache of one byte, or one that holds all rows and has read them. */
-static rk_status measure_cache(const char *path, const sizes *s, bool holds_all) {
+static rk_status measure_with_cache(const char *path, const sizes *s, bool holds_all) {
     rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
     rk_predictor *predictor;
     options.row_cache_bytes = holds_all ? (uint64_t)s->table_rows * (uint64_t)(s->dim * 8 + 200) : 1;
@@ -74,14 +74,14 @@ static rk_status measure_cache(const char *path, const sizes *s, bool holds_all)
     RK_TRY(rk_predictor_open(path, &options, &predictor));
     rk_status status = RK_OK;
     for (int64_t n = 1; n <= MOST_SAMPLES && status == RK_OK; n *= 10) {
-        if (holds_all) status = measure(predictor, s, n, NULL);
-        if (status == RK_OK) status = measure(predictor, s, n, holds_all ? "all" : "none");
+        if (holds_all) status = measure_requests(predictor, s, n, NULL);
+        if (status == RK_OK) status = measure_requests(predictor, s, n, holds_all ? "all" : "none");
     }
     rk_predictor_free(predictor);
     return status;
 }
 
-static rk_status run(const char *directory, const small_run_option *options, const void *url) {
+static rk_status run_benchmark(const char *directory, const small_run_option *options, const void *url) {
     const sizes s = {options[TABLE_ROWS].value, options[DIM].value, options[REQUESTS].value};
     char from[300], to[300];
     rk_export_options export = RK_EXPORT_OPTIONS_INIT;
@@ -90,8 +90,8 @@ static rk_status run(const char *directory, const small_run_option *options, con
     export.rows_to = url;
     RK_TRY(small_run_train_table(directory, s.table_rows, s.dim));
     RK_TRY(rk_export_safetensors(from, &export, to));
-    RK_TRY(measure_cache(to, &s, false));
-    return measure_cache(to, &s, true);
+    RK_TRY(measure_with_cache(to, &s, false));
+    return measure_with_cache(to, &s, true);
 }
 
 int main(int n_arguments, char **arguments) {
@@ -101,6 +101,6 @@ int main(int n_arguments, char **arguments) {
         [REQUESTS] = {"--requests", 500, MOST_REQUESTS},
     };
     return small_run_main(n_arguments - 1, arguments + 1, options, 3,
-                          "bench_rows_in_redis URL [--table-rows N] [--dim N] [--requests N]", run,
+                          "bench_rows_in_redis URL [--table-rows N] [--dim N] [--requests N]", run_benchmark,
                           arguments[1]);
 }

@@ -33,41 +33,41 @@ struct disk_rows {
     uint8_t *records;
 };
 
-static void fail(const char *error) {
+static void fail_if_error(const char *error) {
     if (error) die("RocksDB: %s", error);
 }
 
 /* Big-endian, so that the order of keys is that of bytes. */
-static void key_bytes(uint64_t key, char out[8]) {
+static void encode_key(uint64_t key, char out[8]) {
     for (int i = 0; i < 8; i++) out[i] = (char)(key >> (56 - 8 * i));
 }
 
 /* n keys from `first` on, AT_ONCE_ALONE at most. */
-static void read_keys(const disk_rows *r, size_t first, size_t n) {
+static void multi_get_keys(const disk_rows *r, size_t first, size_t n) {
     char keys[AT_ONCE_ALONE][8], *values[AT_ONCE_ALONE], *errors[AT_ONCE_ALONE];
     const char *pointers[AT_ONCE_ALONE];
     size_t lengths[AT_ONCE_ALONE], value_lengths[AT_ONCE_ALONE];
     for (size_t i = 0; i < n; i++) {
-        key_bytes(r->keys[first + i], keys[i]);
+        encode_key(r->keys[first + i], keys[i]);
         pointers[i] = keys[i];
         lengths[i] = sizeof keys[i];
     }
     rocksdb_multi_get(r->db, r->reads, n, pointers, lengths, values, value_lengths, errors);
     for (size_t i = 0; i < n; i++) {
-        fail(errors[i]);
+        fail_if_error(errors[i]);
         if (!values[i] || value_lengths[i] != r->record_bytes) die("RocksDB has lost a row");
         memcpy(r->records + (first + i) * r->record_bytes, values[i], r->record_bytes);
         rocksdb_free(values[i]);
     }
 }
 
-static void read_task(void *context, size_t task) {
+static void run_multi_get(void *context, size_t task) {
     const disk_rows *r = context;
     size_t first = task * AT_ONCE, left = r->n - first;
-    read_keys(r, first, left < AT_ONCE ? left : AT_ONCE);
+    multi_get_keys(r, first, left < AT_ONCE ? left : AT_ONCE);
 }
 
-static rocksdb_options_t *options_of(void) {
+static rocksdb_options_t *make_options(void) {
     rocksdb_options_t *o = rocksdb_options_create();
     rocksdb_block_based_table_options_t *table = rocksdb_block_based_options_create();
     rocksdb_block_based_options_set_filter_policy(table, rocksdb_filterpolicy_create_bloom_full(10));
@@ -93,36 +93,36 @@ static disk_rows *open_db(const char *folder, size_t n_keys, size_t record_bytes
     disk_rows *r = calloc(1, sizeof *r);
     char *error = NULL;
     r->record_bytes = record_bytes;
-    r->options = options_of();
+    r->options = make_options();
     r->db = rocksdb_open(r->options, folder, &error);
-    fail(error);
+    fail_if_error(error);
     r->reads = rocksdb_readoptions_create();
     r->writes = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(r->writes, 1);
-    check(rk_worker_pool_create(THREADS, MOST_TASKS, read_task, r, &r->pool));
+    check(rk_worker_pool_create(THREADS, MOST_TASKS, run_multi_get, r, &r->pool));
     return r;
 }
 
-static void put(disk_rows *r, size_t n, const uint64_t *keys, const uint8_t *records) {
+static void put_records(disk_rows *r, size_t n, const uint64_t *keys, const uint8_t *records) {
     char *error = NULL, key[8];
     rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
     for (size_t i = 0; i < n; i++) {
-        key_bytes(keys[i], key);
+        encode_key(keys[i], key);
         rocksdb_writebatch_put(batch, key, sizeof key, (const char *)records + i * r->record_bytes,
                                r->record_bytes);
         if (i % PUT_AT_ONCE != PUT_AT_ONCE - 1 && i != n - 1) continue;
         rocksdb_write(r->db, r->writes, batch, &error);
-        fail(error);
+        fail_if_error(error);
         rocksdb_writebatch_clear(batch);
     }
     rocksdb_writebatch_destroy(batch);
 }
 
-static void loaded(disk_rows *r) {
+static void finish_loading(disk_rows *r) {
     rocksdb_compact_range(r->db, NULL, 0, NULL, 0);
 }
 
-static void get(disk_rows *r, size_t n, const uint64_t *keys, uint8_t *records) {
+static void get_records(disk_rows *r, size_t n, const uint64_t *keys, uint8_t *records) {
     size_t n_tasks = (n + AT_ONCE - 1) / AT_ONCE;
     if (n_tasks > MOST_TASKS) die("too large a batch");
     r->n = n;
@@ -132,11 +132,11 @@ static void get(disk_rows *r, size_t n, const uint64_t *keys, uint8_t *records) 
     for (size_t task = 0; task < n_tasks; task++) rk_worker_pool_wait_for_task(r->pool, task);
 }
 
-static void get_alone(disk_rows *r, size_t n, const uint64_t *keys, uint8_t *records) {
+static void get_records_on_one_thread(disk_rows *r, size_t n, const uint64_t *keys, uint8_t *records) {
     r->keys = keys;
     r->records = records;
     for (size_t first = 0; first < n; first += AT_ONCE_ALONE)
-        read_keys(r, first, n - first < AT_ONCE_ALONE ? n - first : AT_ONCE_ALONE);
+        multi_get_keys(r, first, n - first < AT_ONCE_ALONE ? n - first : AT_ONCE_ALONE);
 }
 
 /* Of flushes and compactions, as its statistics say. */
@@ -162,8 +162,9 @@ static void close_db(disk_rows *r) {
     free(r);
 }
 
-const disk_rows_ops rows_in_rocksdb = {"RocksDB", open_db, put, loaded, get, written_bytes, close_db};
-const disk_rows_ops rocksdb_alone = {.name = "RocksDB, one thread", .get = get_alone};
+const disk_rows_ops rows_in_rocksdb = {"RocksDB",   open_db,       put_records, finish_loading,
+                                       get_records, written_bytes, close_db};
+const disk_rows_ops rocksdb_alone = {.name = "RocksDB, one thread", .get = get_records_on_one_thread};
 #else
 const disk_rows_ops rocksdb_alone = {.name = "RocksDB, one thread"};
 const disk_rows_ops rows_in_rocksdb = {.name = "RocksDB"};

@@ -29,7 +29,7 @@ static void fill_record(const sizes *s, uint64_t key, uint32_t version, uint8_t 
     memset(record + sizeof key, (int)(key * 7 + version), s->record_bytes - sizeof key);
 }
 
-static double load(const disk_rows_ops *ops, disk_rows *rows, const sizes *s) {
+static double load_all_rows(const disk_rows_ops *ops, disk_rows *rows, const sizes *s) {
     static uint64_t keys[LOADED_AT_ONCE];
     uint8_t *records = malloc(LOADED_AT_ONCE * s->record_bytes);
     double seconds = 0;
@@ -49,7 +49,7 @@ static double load(const disk_rows_ops *ops, disk_rows *rows, const sizes *s) {
     return seconds + seconds_now() - begin;
 }
 
-static int by_number(const void *a, const void *b) {
+static int compare_keys(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
@@ -59,7 +59,7 @@ static void draw_batch(const sizes *s, int zipf, rk_rng *rng, uint64_t *keys) {
     size_t n = 0;
     while (n < s->batch) {
         while (n < s->batch) keys[n++] = zipf ? zipf_id(s->n_keys, rng) : rk_rng_below(rng, s->n_keys);
-        qsort(keys, n, sizeof *keys, by_number);
+        qsort(keys, n, sizeof *keys, compare_keys);
         size_t left = 1;
         for (size_t i = 1; i < n; i++)
             if (keys[i] != keys[left - 1]) keys[left++] = keys[i];
@@ -73,8 +73,8 @@ static void draw_batch(const sizes *s, int zipf, rk_rng *rng, uint64_t *keys) {
     }
 }
 
-static void report(const char *side, const char *what, int round, size_t n, double seconds, double cpu,
-                   double written) {
+static void print_measurement(const char *side, const char *what, int round, size_t n, double seconds,
+                              double cpu, double written) {
     printf(
         "{\"side\": \"%s\", \"what\": \"%s\", \"round\": %d, \"rows\": %zu, \"seconds\": %.6f, \"cpu\": "
         "%.6f, "
@@ -84,7 +84,7 @@ static void report(const char *side, const char *what, int round, size_t n, doub
 }
 
 /* The same keys for each side: of the way to draw, and the round. */
-static void read_rows(const disk_rows_ops *ops, disk_rows *rows, const sizes *s, int zipf, int round) {
+static void time_row_reads(const disk_rows_ops *ops, disk_rows *rows, const sizes *s, int zipf, int round) {
     uint64_t *keys = malloc(s->batch * sizeof *keys);
     uint8_t *records = malloc(s->batch * s->record_bytes);
     rk_rng rng = {5, (uint64_t)(2 * round + zipf), 0};
@@ -100,12 +100,13 @@ static void read_rows(const disk_rows_ops *ops, disk_rows *rows, const sizes *s,
             if (memcmp(records + i * s->record_bytes, &keys[i], sizeof *keys) != 0)
                 die("another row was read");
     }
-    report(ops->name, zipf ? "read zipf" : "read uniform", round, n, seconds, cpu, -1);
+    print_measurement(ops->name, zipf ? "read zipf" : "read uniform", round, n, seconds, cpu, -1);
     free(keys);
     free(records);
 }
 
-static void read_alone(const char *folder, const uint64_t *places, const sizes *s, int zipf, int round) {
+static void time_reads_by_uring_alone(const char *folder, const uint64_t *places, const sizes *s, int zipf,
+                                      int round) {
     uint64_t *keys = malloc(s->batch * sizeof *keys), *wanted = NULL;
     rk_rng rng = {5, (uint64_t)(2 * round + zipf), 0};
     size_t n = 0;
@@ -114,14 +115,14 @@ static void read_alone(const char *folder, const uint64_t *places, const sizes *
         draw_batch(s, zipf, &rng, keys);
         for (size_t i = 0; i < s->batch; i++) wanted[n + i] = places[keys[i]];
     }
-    double begin_cpu = cpu_seconds(), seconds = uring_alone(folder, n, wanted, s->depth);
-    report("io_uring alone", zipf ? "read zipf" : "read uniform", round, n, seconds,
-           cpu_seconds() - begin_cpu, -1);
+    double begin_cpu = cpu_seconds(), seconds = read_by_uring_alone(folder, n, wanted, s->depth);
+    print_measurement("io_uring alone", zipf ? "read zipf" : "read uniform", round, n, seconds,
+                      cpu_seconds() - begin_cpu, -1);
     free(keys);
     free(wanted);
 }
 
-static void change_rows(const disk_rows_ops *ops, disk_rows *rows, const sizes *s, int round) {
+static void time_row_changes(const disk_rows_ops *ops, disk_rows *rows, const sizes *s, int round) {
     uint64_t *keys = malloc(s->batch * sizeof *keys);
     uint8_t *records = malloc(s->batch * s->record_bytes);
     rk_rng rng = {6, (uint64_t)round, 0};
@@ -137,8 +138,8 @@ static void change_rows(const disk_rows_ops *ops, disk_rows *rows, const sizes *
         seconds += seconds_now() - begin;
         cpu += cpu_seconds() - begin_cpu;
     }
-    report(ops->name, "change uniform", round, n, seconds, cpu,
-           before < 0 ? -1 : ops->written_bytes(rows) - before);
+    print_measurement(ops->name, "change uniform", round, n, seconds, cpu,
+                      before < 0 ? -1 : ops->written_bytes(rows) - before);
     free(keys);
     free(records);
 }
@@ -163,18 +164,18 @@ int main(int argc, char **argv) {
         snprintf(folders[i], sizeof folders[i], "%s/%d", argv[1], i);
         double cpu = cpu_seconds();
         rows[i] = sides[i]->open(folders[i], s.n_keys, s.record_bytes, s.depth);
-        double seconds = load(sides[i], rows[i], &s);
-        report(sides[i]->name, "load", 0, s.n_keys, seconds, cpu_seconds() - cpu,
-               sides[i]->written_bytes(rows[i]));
+        double seconds = load_all_rows(sides[i], rows[i], &s);
+        print_measurement(sides[i]->name, "load", 0, s.n_keys, seconds, cpu_seconds() - cpu,
+                          sides[i]->written_bytes(rows[i]));
     }
     for (int round = 0; round < rounds; round++)
         for (int zipf = 0; zipf < 2; zipf++) {
-            read_alone(folders[0], log_places(rows[0]), &s, zipf, round);
-            for (int i = 0; i < n_sides; i++) read_rows(sides[i], rows[i], &s, zipf, round);
-            if (n_sides > 1) read_rows(&rocksdb_alone, rows[1], &s, zipf, round);
+            time_reads_by_uring_alone(folders[0], places_of_log(rows[0]), &s, zipf, round);
+            for (int i = 0; i < n_sides; i++) time_row_reads(sides[i], rows[i], &s, zipf, round);
+            if (n_sides > 1) time_row_reads(&rocksdb_alone, rows[1], &s, zipf, round);
         }
     for (int round = 0; round < rounds; round++)
-        for (int i = 0; i < n_sides; i++) change_rows(sides[i], rows[i], &s, round);
+        for (int i = 0; i < n_sides; i++) time_row_changes(sides[i], rows[i], &s, round);
     for (int i = 0; i < n_sides; i++) sides[i]->close(rows[i]);
     check(rk_remove_tree(argv[1]));
     return 0;

@@ -21,7 +21,7 @@ extern const disk_rows_ops rows_in_log, rows_in_rocksdb;
 extern const disk_rows_ops rocksdb_alone; /* what rows_in_rocksdb opened; it only gets */
 
 /* Pages at random from the log's files, so many under way, none of them looked at: the seconds of it. */
-double uring_alone(const char *folder, size_t n, const uint64_t *places, size_t depth);
-const uint64_t *log_places(const disk_rows *rows); /* [n_keys] */
+double read_by_uring_alone(const char *folder, size_t n, const uint64_t *places, size_t depth);
+const uint64_t *places_of_log(const disk_rows *rows); /* [n_keys] */
 
 #endif

@@ -26,14 +26,14 @@ static void *must_alloc(int64_t n, size_t size) {
     return memory;
 }
 
-static void begin_table(table *t, int64_t n) {
+static void init_table(table *t, int64_t n) {
     *t = (table){.n = n,
                  .columns = must_alloc(MAX_ARROW_COLUMNS, sizeof *t->columns),
                  .items = must_alloc(MAX_ARROW_COLUMNS, sizeof *t->items)};
 }
 
 /* As many rows of a feature as the table has, or the first sample's in each of them. */
-static void add_ids(table *t, const workload_feature *f, bool one) {
+static void add_id_column(table *t, const workload_feature *f, bool one) {
     int64_t h = f->hotness, c = t->n_columns++;
     int64_t *ids = must_alloc(t->n * h, sizeof *ids);
     int32_t *ends = must_alloc(t->n + 1, sizeof *ends);
@@ -48,7 +48,7 @@ static void add_ids(table *t, const workload_feature *f, bool one) {
     t->all[c] = &t->columns[c];
 }
 
-static void add_number(table *t, const workload *w, int64_t number) {
+static void add_number_column(table *t, const workload *w, int64_t number) {
     float *values = must_alloc(t->n, sizeof *values);
     char *name = must_alloc(16, 1);
     int64_t c = t->n_columns++;
@@ -60,11 +60,11 @@ static void add_number(table *t, const workload *w, int64_t number) {
 
 /* The user's columns, the items', or both. */
 static void make_table(table *t, const workload *w, int64_t n, int64_t n_users, bool user, bool items) {
-    begin_table(t, n);
+    init_table(t, n);
     if (w->n_features + w->n_dense > MAX_ARROW_COLUMNS) die("there are too many columns");
     for (int64_t f = 0; f < w->n_features; f++)
-        if (f < n_users ? user : items) add_ids(t, &w->features[f], f < n_users);
-    for (int64_t c = 0; user && c < w->n_dense; c++) add_number(t, w, c);
+        if (f < n_users ? user : items) add_id_column(t, &w->features[f], f < n_users);
+    for (int64_t c = 0; user && c < w->n_dense; c++) add_number_column(t, w, c);
     arrow_set_table(&t->arrow, t->all, t->n_columns, n);
 }
 
@@ -74,7 +74,7 @@ typedef struct ways {
     float *predictions[2]; /* written out, scored */
 } ways;
 
-static double run(ways *w, bool score, int64_t n_calls) {
+static double time_calls(ways *w, bool score, int64_t n_calls) {
     double begin = cpu_seconds();
     for (int64_t c = 0; c < n_calls; c++)
         check(score ? rk_session_score(w->session, &w->user.arrow.schema, &w->user.arrow.array,
@@ -104,14 +104,14 @@ int main(int argc, char **argv) {
     make_table(&both.items, &w, n, n_users, false, true);
     for (int k = 0; k < 2; k++) both.predictions[k] = must_alloc(n, sizeof(float));
     for (int k = 0; k < 2; k++) {
-        run(&both, k, 2);
-        n_calls[k] = 1 + (int64_t)(2e-3 / (run(&both, k, 1) + 1e-7));
+        time_calls(&both, k, 2);
+        n_calls[k] = 1 + (int64_t)(2e-3 / (time_calls(&both, k, 1) + 1e-7));
     }
     if (memcmp(both.predictions[0], both.predictions[1], (size_t)n * sizeof(float)) != 0)
         die("the predictions differ");
     double until = seconds_now() + atof(option(argc, argv, "--seconds", "1"));
     for (; n_runs < LEAST_RUNS || (n_runs < MOST_RUNS && seconds_now() < until); n_runs++)
-        for (int k = 0; k < 2; k++) seconds[k][n_runs] = run(&both, k, n_calls[k]);
+        for (int k = 0; k < 2; k++) seconds[k][n_runs] = time_calls(&both, k, n_calls[k]);
     for (int k = 0; k < 2; k++) qsort(seconds[k], (size_t)n_runs, sizeof *seconds[k], ascending);
     printf("{\"written_out\": %.9f, \"scored\": %.9f}\n", seconds[0][n_runs / 2], seconds[1][n_runs / 2]);
     rk_session_free(both.session);

@@ -31,7 +31,7 @@ typedef struct request {
     arrow_table table;
 } request;
 
-static rk_status draw(request *r) {
+static rk_status draw_request(request *r) {
     arrow_column *all[COLUMNS];
     rk_rng rng = {1, 1, 0};
     for (int c = 0; c < COLUMNS; c++) {
@@ -54,7 +54,7 @@ static rk_status draw(request *r) {
     return RK_OK;
 }
 
-static void release(request *r) {
+static void free_request(request *r) {
     for (int c = 0; c < IDS; c++) rk_free(r->ids[c]);
     for (int c = 0; c < NUMBERS; c++) rk_free(r->numbers[c]);
 }
@@ -80,7 +80,7 @@ typedef struct caller {
     rk_status status;
 } caller;
 
-static void *call(void *context) {
+static void *run_caller_thread(void *context) {
     caller *c = context;
     struct rusage before, after;
     getrusage(RUSAGE_THREAD, &before);
@@ -100,12 +100,12 @@ typedef struct measured {
     long n_waits;
 } measured;
 
-static rk_status run_at_once(caller *callers, int n_threads, measured *out) {
+static rk_status run_callers_at_once(caller *callers, int n_threads, measured *out) {
     pthread_t threads[MOST_THREADS];
     *out = (measured){0};
     double begin = rk_clock_seconds();
     for (int t = 0; t < n_threads; t++)
-        if (pthread_create(&threads[t], NULL, call, &callers[t]) != 0)
+        if (pthread_create(&threads[t], NULL, run_caller_thread, &callers[t]) != 0)
             return rk_error(RK_INTERNAL, "no thread");
     for (int t = 0; t < n_threads; t++) {
         pthread_join(threads[t], NULL);
@@ -117,19 +117,20 @@ static rk_status run_at_once(caller *callers, int n_threads, measured *out) {
     return RK_OK;
 }
 
-static int by_seconds(const void *a, const void *b) {
+static int compare_seconds(const void *a, const void *b) {
     double x = ((const measured *)a)->seconds, y = ((const measured *)b)->seconds;
     return (x > y) - (x < y);
 }
 
-static void show(int n_threads, const request *r, int64_t n_requests, measured m) {
+static void print_measurement(int n_threads, const request *r, int64_t n_requests, measured m) {
     double n = (double)(n_threads * n_requests);
     printf("%2d threads  %8.1f requests/s  %10.0f rows/s  %8.1f us of a processor a request  %ld waits\n",
            n_threads, n / m.seconds, n * (double)r->n / m.seconds, 1e6 * m.cpu_s / n, m.n_waits);
 }
 
 /* One and many by turns; the median of each. */
-static rk_status measure(const rk_predictor *predictor, const request *r, int n_threads, int64_t n_requests) {
+static rk_status measure_by_turns(const rk_predictor *predictor, const request *r, int n_threads,
+                                  int64_t n_requests) {
     caller callers[MOST_THREADS] = {0};
     measured one[ROUNDS + 1], many[ROUNDS + 1];
     rk_status status = RK_OK;
@@ -140,14 +141,14 @@ static rk_status measure(const rk_predictor *predictor, const request *r, int n_
     }
     for (int round = 0; round <= ROUNDS && status == RK_OK;
          round++) { /* the last one in the place of the first */
-        status = run_at_once(callers, 1, &one[round % ROUNDS]);
-        if (status == RK_OK) status = run_at_once(callers, n_threads, &many[round % ROUNDS]);
+        status = run_callers_at_once(callers, 1, &one[round % ROUNDS]);
+        if (status == RK_OK) status = run_callers_at_once(callers, n_threads, &many[round % ROUNDS]);
     }
     if (status == RK_OK) {
-        qsort(one, ROUNDS, sizeof *one, by_seconds);
-        qsort(many, ROUNDS, sizeof *many, by_seconds);
-        show(1, r, n_requests, one[ROUNDS / 2]);
-        show(n_threads, r, n_requests, many[ROUNDS / 2]);
+        qsort(one, ROUNDS, sizeof *one, compare_seconds);
+        qsort(many, ROUNDS, sizeof *many, compare_seconds);
+        print_measurement(1, r, n_requests, one[ROUNDS / 2]);
+        print_measurement(n_threads, r, n_requests, many[ROUNDS / 2]);
         const measured *m = &many[ROUNDS / 2], *o = &one[ROUNDS / 2];
         printf(
             "%d threads take %.2f times as long as one for as many requests each, and %.2f times the "
@@ -162,7 +163,7 @@ static rk_status measure(const rk_predictor *predictor, const request *r, int n_
     return status;
 }
 
-static rk_status run(const char *directory, const small_run_option *options, const void *context) {
+static rk_status run_benchmark(const char *directory, const small_run_option *options, const void *context) {
     (void)context;
     static request r;
     char path[300];
@@ -171,12 +172,12 @@ static rk_status run(const char *directory, const small_run_option *options, con
     r.n = options[ROWS].value;
     snprintf(path, sizeof path, "%s/run", directory);
     RK_GOTO(small_run_train(directory, &trained));
-    RK_GOTO(draw(&r));
+    RK_GOTO(draw_request(&r));
     RK_GOTO(rk_predictor_open(path, NULL, &predictor));
-    RK_GOTO(measure(predictor, &r, (int)options[THREADS].value, options[REQUESTS].value));
+    RK_GOTO(measure_by_turns(predictor, &r, (int)options[THREADS].value, options[REQUESTS].value));
 done:
     rk_predictor_free(predictor);
-    release(&r);
+    free_request(&r);
     return status;
 }
 
@@ -187,5 +188,5 @@ int main(int n_arguments, char **arguments) {
         [REQUESTS] = {"--requests", 2000, INT64_MAX},
     };
     return small_run_main(n_arguments, arguments, options, 3,
-                          "bench_sessions [--threads N] [--rows N] [--requests N]", run, NULL);
+                          "bench_sessions [--threads N] [--rows N] [--requests N]", run_benchmark, NULL);
 }

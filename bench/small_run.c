@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 
-static rk_status train(const char *directory, const char *text) {
+static rk_status train_run(const char *directory, const char *text) {
     char output[320];
     const char *overrides[] = {output};
     rk_config *config;
@@ -26,7 +26,7 @@ static rk_status train(const char *directory, const char *text) {
     return status;
 }
 
-static void write_rows(FILE *file, const small_run *run) {
+static void write_csv_rows(FILE *file, const small_run *run) {
     rk_rng rng = {2, 1, 0};
     for (int c = 0; c < run->n_ids; c++) fprintf(file, "c%d,", c);
     for (int c = 0; c < run->n_numbers; c++) fprintf(file, "x%d,", c);
@@ -52,11 +52,11 @@ rk_status small_run_train(const char *directory, const small_run *run) {
     snprintf(path, sizeof path, "%s/rows.csv", directory);
     FILE *file = fopen(path, "w");
     if (!file) return rk_error(RK_IO, "'%s' cannot be written", path);
-    write_rows(file, run);
+    write_csv_rows(file, run);
     fclose(file);
     write_run_file(&text, run);
     RK_TRY(text.status);
-    return train(directory, text.data);
+    return train_run(directory, text.data);
 }
 
 rk_status small_run_train_table(const char *directory, int64_t n_rows, int64_t dim) {

@@ -21,17 +21,17 @@ _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 @ReleaseSchema
-def _keep_schema(schema: Any) -> None:
+def _ignore_schema_release(schema: Any) -> None:
     schema.contents.release = None
 
 
 @ReleaseArray
-def _keep_array(array: Any) -> None:
+def _ignore_array_release(array: Any) -> None:
     array.contents.release = None
 
 
-KEEP_SCHEMA = cast(_keep_schema, c_void_p).value
-KEEP_ARRAY = cast(_keep_array, c_void_p).value
+KEEP_SCHEMA = cast(_ignore_schema_release, c_void_p).value
+KEEP_ARRAY = cast(_ignore_array_release, c_void_p).value
 
 
 def lend_schema(schema: ArrowSchema) -> ArrowSchema:
@@ -57,7 +57,7 @@ class Columns:
         self.n_rows = sum(a.length for a in arrays)
 
     def names(self) -> List[str]:
-        return _names(self.schema)
+        return _column_names(self.schema)
 
     def pieces(self, n: int) -> Iterator[ArrowArray]:
         """All rows in order, at most n at once."""
@@ -69,21 +69,21 @@ class Columns:
         """Gives foreign structs back. A second call does nothing."""
         if self._is_foreign:
             for array in self._keep[1]:
-                _release(array, ReleaseArray)
-            _release(self._keep[0], ReleaseSchema)
+                _release_struct(array, ReleaseArray)
+            _release_struct(self._keep[0], ReleaseSchema)
         self.arrays, self._keep, self._is_foreign = [], None, False
 
     def __del__(self) -> None:
         self.release()
 
 
-def _release(s: Any, kind: Any) -> None:
+def _release_struct(s: Any, kind: Any) -> None:
     if s.release:
         kind(s.release)(byref(s))
         s.release = None
 
 
-def _own(kind: Any, address: int) -> Any:
+def _take_ownership(kind: Any, address: int) -> Any:
     """Moves a struct out of where its producer has it."""
     source = kind.from_address(address)
     out = kind.from_buffer_copy(source)
@@ -93,7 +93,7 @@ def _own(kind: Any, address: int) -> Any:
 
 def _read_stream(data: Any) -> Columns:
     capsule = data.__arrow_c_stream__()
-    stream = _own(ArrowArrayStream, _capsule_pointer(capsule, b"arrow_array_stream"))
+    stream = _take_ownership(ArrowArrayStream, _capsule_pointer(capsule, b"arrow_array_stream"))
     schema, arrays = ArrowSchema(), []
 
     def ask(function: Any, out: Any) -> None:
@@ -112,14 +112,14 @@ def _read_stream(data: Any) -> Columns:
             if not array.release:
                 break
             arrays.append(array)
-        return _columns(schema, arrays)
+        return _columns_of_struct_arrays(schema, arrays)
     except BaseException:
         for array in arrays:
-            _release(array, ReleaseArray)
-        _release(schema, ReleaseSchema)
+            _release_struct(array, ReleaseArray)
+        _release_struct(schema, ReleaseSchema)
         raise
     finally:
-        _release(stream, ReleaseStream)
+        _release_struct(stream, ReleaseStream)
 
 
 def read(data: Any) -> Columns:
@@ -127,26 +127,26 @@ def read(data: Any) -> Columns:
     if hasattr(data, "__arrow_c_stream__"):
         return _read_stream(data)
     capsules = data.__arrow_c_array__()
-    schema, array = _own(ArrowSchema, _capsule_pointer(capsules[0], b"arrow_schema")), _own(ArrowArray, _capsule_pointer(capsules[1], b"arrow_array"))
+    schema, array = _take_ownership(ArrowSchema, _capsule_pointer(capsules[0], b"arrow_schema")), _take_ownership(ArrowArray, _capsule_pointer(capsules[1], b"arrow_array"))
     try:
-        return _columns(schema, [array])
+        return _columns_of_struct_arrays(schema, [array])
     except BaseException:
-        _release(array, ReleaseArray)
-        _release(schema, ReleaseSchema)
+        _release_struct(array, ReleaseArray)
+        _release_struct(schema, ReleaseSchema)
         raise
 
 
-def _columns(schema: ArrowSchema, arrays: List[ArrowArray]) -> Columns:
+def _columns_of_struct_arrays(schema: ArrowSchema, arrays: List[ArrowArray]) -> Columns:
     if schema.format != b"+s":
         raise InvalidArgument(f"the data is no table of named columns, but an Arrow array of format '{(schema.format or b'').decode()}'")
-    names = _names(schema)
+    names = _column_names(schema)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise BadData(f"the data has several columns '{twice}'", "give each a name of its own")
     return Columns(schema, arrays, (schema, arrays), True)
 
 
-def _names(schema: ArrowSchema) -> List[str]:
+def _column_names(schema: ArrowSchema) -> List[str]:
     return [(schema.children[i].contents.name or b"").decode(errors="replace") for i in range(schema.n_children)]
 
 
@@ -213,19 +213,19 @@ class Source:
             self.columns.release()
 
 
-def _reader(stream: Any) -> List[Any]:
+def _reader_of_stream(stream: Any) -> List[Any]:
     return Source._readers[stream.contents.private_data]
 
 
 @GetSchema
 def _get_schema(stream: Any, out: Any) -> int:
-    ctypes.memmove(out, byref(lend_schema(_reader(stream)[0].columns.schema)), ctypes.sizeof(ArrowSchema))
+    ctypes.memmove(out, byref(lend_schema(_reader_of_stream(stream)[0].columns.schema)), ctypes.sizeof(ArrowSchema))
     return 0
 
 
 @GetNext
 def _get_next(stream: Any, out: Any) -> int:
-    reader = _reader(stream)
+    reader = _reader_of_stream(stream)
     source, at = reader
     if source.stop:
         return errno.EINTR

@@ -55,7 +55,7 @@ def _from_mapping(data: Mapping[Any, Any]) -> Columns:
         if not isinstance(name, str):
             raise InvalidArgument(f"the name of a column is a text, not {name!r}")
         try:
-            columns[name] = _column(values, keep)
+            columns[name] = _column_from_values(values, keep)
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # RuntimeError: of PyTorch, whose tensor has gradients
             raise BadData(f"column '{name}': {error}") from None
     lengths = {name: a.length for name, (_, a, _) in columns.items()}
@@ -63,17 +63,17 @@ def _from_mapping(data: Mapping[Any, Any]) -> Columns:
     odd = next((name for name in lengths if lengths[name] != n), None)
     if odd:
         raise BadData(f"column '{odd}' has {lengths[odd]} rows and '{next(iter(lengths))}' has {n}")
-    children = [_schema(c[0], name, c[2], keep) for name, c in columns.items()]
+    children = [_make_schema(c[0], name, c[2], keep) for name, c in columns.items()]
     rows = make_array(n, [None], 0, keep, [c[1] for c in columns.values()])
-    return Columns(_schema("+s", "", children, keep), [rows], keep)
+    return Columns(_make_schema("+s", "", children, keep), [rows], keep)
 
 
-def _schema(form: str, name: str, children: List[Any], keep: List[Any]) -> ArrowSchema:
+def _make_schema(form: str, name: str, children: List[Any], keep: List[Any]) -> ArrowSchema:
     schema = ArrowSchema(format=form.encode(), name=text_bytes(name, "name of a column"), flags=2, n_children=len(children), release=KEEP_SCHEMA)
     return with_children(schema, children, keep)  # type: ignore[no-any-return]
 
 
-def _column(values: Any, keep: List[Any]) -> Column:
+def _column_from_values(values: Any, keep: List[Any]) -> Column:
     if isinstance(values, (str, bytes, Mapping, AbstractSet)) or not hasattr(values, "__len__"):
         raise TypeError(f"a {type(values).__name__} is no column of values")
     for to_list in ("to_pylist", "to_list") if hasattr(values, "null_count") else ():  # arrays of pyarrow, series of polars
@@ -111,7 +111,7 @@ def _from_numpy(values: Any, keep: List[Any]) -> Column:
     if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
     keep.append(values)
-    return _numbers(form, values.ctypes.data, values.shape, keep)
+    return _make_number_array(form, values.ctypes.data, values.shape, keep)
 
 
 def _from_buffer(view: memoryview, keep: List[Any]) -> Column:
@@ -125,28 +125,28 @@ def _from_buffer(view: memoryview, keep: List[Any]) -> Column:
     else:
         memory = (ctypes.c_char * view.nbytes).from_buffer(view)
     keep += [view, memory]
-    return _numbers(form, ctypes.addressof(memory), tuple(view.shape or ()), keep)
+    return _make_number_array(form, ctypes.addressof(memory), tuple(view.shape or ()), keep)
 
 
-def _numbers(form: str, address: int, shape: Tuple[int, ...], keep: List[Any]) -> Column:
+def _make_number_array(form: str, address: int, shape: Tuple[int, ...], keep: List[Any]) -> Column:
     """A number a row, or `width` of them."""
     if len(shape) == 1:
         return form, make_array(shape[0], [None, address], 0, keep), []
     values = make_array(shape[0] * shape[1], [None, address], 0, keep)
-    return f"+w:{shape[1]}", make_array(shape[0], [None], 0, keep, [values]), [_schema(form, "item", [], keep)]
+    return f"+w:{shape[1]}", make_array(shape[0], [None], 0, keep, [values]), [_make_schema(form, "item", [], keep)]
 
 
-def _value(v: Any) -> Any:
+def _none_if_missing(v: Any) -> Any:
     if type(v).__name__ in ("NAType", "NaTType"):  # of pandas
         return None
     return v.item() if hasattr(v, "item") and getattr(v, "ndim", 1) == 0 else v
 
 
 def _from_list(values: List[Any], keep: List[Any]) -> Column:
-    values = [_value(v) for v in values]
+    values = [_none_if_missing(v) for v in values]
     kinds = {type(v) for v in values if v is not None}
     if any(issubclass(k, (str, bytes)) for k in kinds):  # a NaN among texts is what pandas has for none
-        return "U", text_array([_text(v) for v in values], keep), []
+        return "U", text_array([_text_or_none(v) for v in values], keep), []
     if kinds and all(hasattr(k, "__iter__") for k in kinds):
         return _from_lists(values, keep)
     if not all(issubclass(k, (int, float)) for k in kinds):
@@ -163,7 +163,7 @@ def _from_list(values: List[Any], keep: List[Any]) -> Column:
     return "g" if is_float else "l", make_array(len(values), [bits, numbers], n_null, keep), []
 
 
-def _text(v: Any) -> Optional[bytes]:
+def _text_or_none(v: Any) -> Optional[bytes]:
     if v is None or (isinstance(v, float) and math.isnan(v)):
         return None
     if isinstance(v, bytes):
@@ -180,4 +180,4 @@ def _from_lists(values: List[Optional[Iterable[Any]]], keep: List[Any]) -> Colum
         raise TypeError("lists of lists are not taken")
     bits, n_null = validity(lists, keep)
     offsets = (ctypes.c_int64 * (len(lists) + 1))(0, *itertools.accumulate(len(v or []) for v in lists))
-    return "+L", make_array(len(lists), [bits, offsets], n_null, keep, [items]), [_schema(form, "item", children, keep)]
+    return "+L", make_array(len(lists), [bits, offsets], n_null, keep, [items]), [_make_schema(form, "item", children, keep)]

@@ -235,9 +235,9 @@ class Tables:
         )
         self._handle = c_void_p()
         check(lib.rk_embeddings_create(byref(config), byref(self._handle)))
-        self.slots = [self._slots_of(name) for name in names]
+        self.slots = [self._slots_of_table(name) for name in names]
 
-    def _slots_of(self, table: bytes) -> List[Slot]:
+    def _slots_of_table(self, table: bytes) -> List[Slot]:
         width = c_int32()
         out: List[Slot] = []
         while name := lib.rk_embeddings_slot_name(self.handle, table, len(out), byref(width)):
@@ -402,7 +402,7 @@ class Tables:
         with self.lock:
             check(lib.rk_embeddings_read_state(self.handle, self.tables[table].name.encode(), byref(state)))
         try:
-            return {lib.rk_table_state_name(state, i).decode(): _values_of(lib.rk_table_state_tensor(state, i).contents) for i in range(lib.rk_table_state_n_tensors(state))}
+            return {lib.rk_table_state_name(state, i).decode(): _values_of_tensor(lib.rk_table_state_tensor(state, i).contents) for i in range(lib.rk_table_state_n_tensors(state))}
         finally:
             lib.rk_table_state_free(state)
 
@@ -426,7 +426,7 @@ def values_of(array: Any) -> Values:
     return Values(dtypes[array.dtype], array)
 
 
-def _values_of(tensor: Tensor) -> Values:
+def _values_of_tensor(tensor: Tensor) -> Values:
     shape = tuple(tensor.shape[: tensor.n_dims])
     dtype = numpy.dtype(NUMPY[tensor.dtype])
     n_bytes = dtype.itemsize * int(numpy.prod(shape, dtype=numpy.int64))

@@ -18,12 +18,12 @@ from ._train import Callback, train_in_memory
 _LABEL, _WEIGHT = "__label__", "__sample_weight__"  # columns beside X's
 
 
-def _merge(base: Mapping[str, Any], over: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+def _merge_run_files(base: Mapping[str, Any], over: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
     """A run file with the keys of another in place of its own, at any depth."""
     out = dict(base)
     for key, value in (over or {}).items():
         is_section = isinstance(value, Mapping) and isinstance(out.get(key), Mapping)
-        out[key] = _merge(out[key], value) if is_section else value
+        out[key] = _merge_run_files(out[key], value) if is_section else value
     return out
 
 
@@ -67,7 +67,7 @@ class _Estimator(BaseEstimator):
         self.callbacks = callbacks
         self.random_state = random_state
 
-    def _columns(self, X: Any, reset: bool) -> Dict[str, Any]:
+    def _checked_columns(self, X: Any, reset: bool) -> Dict[str, Any]:
         """X by column name; numbers are checked as scikit-learn checks them."""
         if not _is_frame(X):
             values = validate_data(self, X, reset=reset, dtype="numeric", ensure_min_samples=1)
@@ -80,17 +80,17 @@ class _Estimator(BaseEstimator):
         for i, name in enumerate(X.columns):
             values = X[name]
             if reset:
-                self._is_categorical.append(self._chooses(i, name, values))
-            columns[name if named else f"x{i}"] = values if self._is_categorical[i] else self._numbers(name, values)
+                self._is_categorical.append(self._is_categorical_column(i, name, values))
+            columns[name if named else f"x{i}"] = values if self._is_categorical[i] else self._check_numbers(name, values)
         return columns
 
-    def _chooses(self, i: int, name: str, values: Any) -> bool:
+    def _is_categorical_column(self, i: int, name: str, values: Any) -> bool:
         if self.categorical_features == "from_dtype":
             dtype = str(values.dtype)
             return not any(word in dtype.lower() for word in ("int", "float", "double", "decimal"))
         return name in (self.categorical_features or ()) or i in (self.categorical_features or ())
 
-    def _numbers(self, name: str, values: Any) -> Any:
+    def _check_numbers(self, name: str, values: Any) -> Any:
         try:
             out = numpy.asarray(values, dtype=numpy.float64)
         except (TypeError, ValueError):
@@ -99,7 +99,7 @@ class _Estimator(BaseEstimator):
             raise ValueError(f"Input X contains NaN or infinity: column '{name}', row {int(numpy.argmin(numpy.isfinite(out)))}.")
         return out
 
-    def _features(self, columns: Mapping[str, Any]) -> List[Dict[str, Any]]:
+    def _feature_configs(self, columns: Mapping[str, Any]) -> List[Dict[str, Any]]:
         if not self._is_categorical:  # an array
             chosen = () if isinstance(self.categorical_features, str) else self.categorical_features or ()
             self._is_categorical = [i in chosen for i in range(len(columns))]
@@ -108,11 +108,11 @@ class _Estimator(BaseEstimator):
             for name, is_categorical in zip(columns, self._is_categorical)
         ]
 
-    def _run_file(self, columns: Mapping[str, Any], n: int, weighted: bool) -> Dict[str, Any]:
+    def _make_run_file(self, columns: Mapping[str, Any], n: int, weighted: bool) -> Dict[str, Any]:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         batch_size = min(1024, max(16, n // 16)) if self.batch_size == "auto" else self.batch_size
         run: Dict[str, Any] = {
-            "data": {"labels": [{"name": _LABEL, "loss": self._loss}], "features": self._features(columns), "seed": seed},
+            "data": {"labels": [{"name": _LABEL, "loss": self._loss}], "features": self._feature_configs(columns), "seed": seed},
             "embedding": {"dim": self.embedding_dim},
             "model": {"kind": self.model, "deep": list(self.hidden_units)},
             "train": {
@@ -125,18 +125,18 @@ class _Estimator(BaseEstimator):
         }
         if weighted:
             run["data"]["sample_weight"] = _WEIGHT
-        return _merge(run, self.config)
+        return _merge_run_files(run, self.config)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        columns = self._columns(X, reset=_is_frame(X))
+    def _fit_model(self, X: Any, y: Any, sample_weight: Any) -> None:
+        columns = self._checked_columns(X, reset=_is_frame(X))
         n = len(y)
-        run = self._run_file(columns, n, sample_weight is not None)
+        run = self._make_run_file(columns, n, sample_weight is not None)
         columns[_LABEL] = y
         if sample_weight is not None:
             columns[_WEIGHT] = sample_weight
         self.model_ = train_in_memory(run, columns, self.output, self.callbacks)
 
-    def _start(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Tuple[Any, Any, Any]:
+    def _check_fit_inputs(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> Tuple[Any, Any, Any]:
         """Checked X, y and weights."""
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
@@ -151,9 +151,9 @@ class _Estimator(BaseEstimator):
             sample_weight = numpy.array(_check_sample_weight(sample_weight, X, dtype=numpy.float64))
         return X, y, sample_weight
 
-    def _predict(self, X: Any) -> Any:
+    def _predict_values(self, X: Any) -> Any:
         check_is_fitted(self)
-        return self.model_.predict(self._columns(X, reset=False)).astype(numpy.float64)
+        return self.model_.predict(self._checked_columns(X, reset=False)).astype(numpy.float64)
 
 
 class Classifier(ClassifierMixin, _Estimator):
@@ -174,23 +174,23 @@ class Classifier(ClassifierMixin, _Estimator):
     _loss = "sigmoid_cross_entropy"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Classifier":
-        X, y, sample_weight = self._start(X, y, sample_weight)
+        X, y, sample_weight = self._check_fit_inputs(X, y, sample_weight)
         check_classification_targets(y)
         self.classes_, codes = numpy.unique(y, return_inverse=True)
         if len(self.classes_) > 2:
             raise ValueError(f"Only binary classification is supported. The type of the target is {type_of_target(y)}.")
         if len(self.classes_) < 2:
             raise ValueError("Classifier can't train when only one class is present.")
-        self._fit(X, codes.astype(numpy.int64), sample_weight)
+        self._fit_model(X, codes.astype(numpy.int64), sample_weight)
         return self
 
     def predict_proba(self, X: Any) -> Any:
         """[rows, 2]: the probabilities of classes_."""
-        positive = self._predict(X)
+        positive = self._predict_values(X)
         return numpy.column_stack([1 - positive, positive])
 
     def predict(self, X: Any) -> Any:
-        positive = self._predict(X)
+        positive = self._predict_values(X)
         return self.classes_[(positive > 0.5).astype(int)]
 
     def __sklearn_tags__(self) -> Any:
@@ -212,12 +212,12 @@ class Regressor(RegressorMixin, _Estimator):
     _loss = "mse"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Regressor":
-        X, y, sample_weight = self._start(X, y, sample_weight, y_numeric=True)
-        self._fit(X, numpy.array(y, numpy.float64), sample_weight)
+        X, y, sample_weight = self._check_fit_inputs(X, y, sample_weight, y_numeric=True)
+        self._fit_model(X, numpy.array(y, numpy.float64), sample_weight)
         return self
 
     def predict(self, X: Any) -> Any:
-        return self._predict(X)
+        return self._predict_values(X)
 
 
 class Recommender(BaseEstimator):
@@ -268,7 +268,7 @@ class Recommender(BaseEstimator):
         self.callbacks = callbacks
         self.random_state = random_state
 
-    def _run_file(self) -> Dict[str, Any]:
+    def _make_run_file(self) -> Dict[str, Any]:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         names = [self.user, *self.user_features, self.item]
         model: Dict[str, Any] = {"kind": "two_tower", "retrieval": {"user": self.user, "item": self.item, "negatives": self.negatives}}
@@ -287,12 +287,12 @@ class Recommender(BaseEstimator):
                 "optimizer": {"kind": self.optimizer, "learning_rate": self.learning_rate},
             },
         }
-        return _merge(run, self.config)
+        return _merge_run_files(run, self.config)
 
     def fit(self, X: Any, y: Any = None) -> "Recommender":
         """X: interactions, kept for the items that a user knows. y: not looked at."""
         self.interactions_ = X
-        self.model_ = train_in_memory(self._run_file(), X, self.output, self.callbacks)
+        self.model_ = train_in_memory(self._make_run_file(), X, self.output, self.callbacks)
         return self
 
     def recommend(self, users: Any = "train", k: int = 10, *, with_known: bool = False, items: Optional[Sequence[Any]] = None) -> List[Dict[str, Any]]:

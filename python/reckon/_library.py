@@ -30,7 +30,7 @@ def find(name: str) -> Path:
     raise ImportError(f"{name} is neither of {', '.join(map(str, places))}; set RECKON_LIBRARY to the path of libreckon.so")
 
 
-def _load() -> Any:
+def _load_library() -> Any:
     library = ctypes.CDLL(str(find("libreckon.so")))
     for name, result, arguments in FUNCTIONS:
         try:
@@ -42,7 +42,7 @@ def _load() -> Any:
     return library
 
 
-lib: Any = _load()
+lib: Any = _load_library()
 for _status in range(256):
     _kind = errors.BY_NAME.get(lib.rk_status_name(_status).decode())
     if _kind is not None:
@@ -50,11 +50,11 @@ for _status in range(256):
 
 
 @LogCallback
-def _log(_user: Any, level: int, message: bytes) -> None:
+def _log_message(_user: Any, level: int, message: bytes) -> None:
     logger.log(_LEVELS[level], "%s", message.decode(errors="replace"))
 
 
-lib.rk_log_set(_log, None, 1)
+lib.rk_log_set(_log_message, None, 1)
 atexit.register(lib.rk_log_set, LogCallback(), None, 1)
 
 
@@ -76,7 +76,7 @@ def is_named(status: int, name: bytes) -> bool:
     return bool(lib.rk_status_name(status) == name)
 
 
-def _without_zero(text: bytes, what: str) -> bytes:
+def _check_no_zero_byte(text: bytes, what: str) -> bytes:
     """C would end the text at its first zero byte."""
     if b"\0" in text:
         raise errors.InvalidArgument(f"a zero byte is in the {what} {text.decode(errors='replace')!r}")
@@ -87,7 +87,7 @@ def path_bytes(path: Any) -> bytes:
     """A path as the library takes it."""
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise errors.InvalidArgument(f"a {type(path).__name__} is no path", "give a str or a pathlib.Path")
-    return _without_zero(os.fsencode(path), "path")
+    return _check_no_zero_byte(os.fsencode(path), "path")
 
 
 def text_bytes(text: Any, what: str = "text") -> bytes:
@@ -95,7 +95,7 @@ def text_bytes(text: Any, what: str = "text") -> bytes:
     if not isinstance(text, str):
         raise errors.InvalidArgument(f"the {what} is a {type(text).__name__}, {text!r}", "give a str")
     try:
-        return _without_zero(text.encode("utf-8", "surrogateescape"), what)
+        return _check_no_zero_byte(text.encode("utf-8", "surrogateescape"), what)
     except UnicodeEncodeError as error:
         raise errors.InvalidArgument(f"the {what} is no Unicode text: {error}") from None
 

@@ -34,7 +34,7 @@ def read_metrics(metrics: Any, n: int) -> Dict[str, float]:
     return {metrics[i].name.decode(): metrics[i].value for i in range(n)}
 
 
-def _optional(text: Optional[str]) -> Optional[bytes]:
+def _optional_text(text: Optional[str]) -> Optional[bytes]:
     return None if text is None else text_bytes(text)
 
 
@@ -69,7 +69,7 @@ class Model:
         predictor = _Predictor()
         check(lib.rk_pool_create(int32(threads or 0, "threads"), byref(self._pool)))
         streams = (NamedStream * len(self._sources))(*[NamedStream(name.encode(), open_stream, source.number) for name, source in self._sources.items()])
-        options = PredictorOptions(device=_optional(device), rows_in=_ROWS_IN.index(rows_in), streams=streams, n_streams=len(streams))
+        options = PredictorOptions(device=_optional_text(device), rows_in=_ROWS_IN.index(rows_in), streams=streams, n_streams=len(streams))
         check(lib.rk_predictor_open(path_bytes(path), byref(options), byref(predictor)))
         self._handle = predictor
 
@@ -107,15 +107,15 @@ class Model:
         """Pickled whole, as save writes it; without rows that it was given."""
         return model_of_files, (model_files(self),)
 
-    def _owns(self, directory: str) -> None:
+    def _remove_with_model(self, directory: str) -> None:
         """Removes a directory when the model is no more."""
         weakref.finalize(self, shutil.rmtree, directory, True)
 
     def __repr__(self) -> str:
         return "<reckon.Model, closed>" if self._handle is None else f"<reckon.Model {self.path}>"
 
-    def _using(self) -> "_Use":
-        return _Use(self)
+    def _using(self) -> "_ModelInUse":
+        return _ModelInUse(self)
 
     @property
     def path(self) -> str:
@@ -203,7 +203,7 @@ class Model:
             for piece in columns.pieces(_PIECE):
                 status = lib.rk_session_run(session, byref(schema), byref(piece), address + 4 * first * n_tasks)
                 if status and first:
-                    raise _error_of_piece(status, first)
+                    raise _error_with_row_offset(status, first)
                 check(status)
                 first += piece.length
             return out
@@ -250,7 +250,7 @@ class Model:
                         file.writelines(f"{v}\n" for v in values)
                     setattr(options, name, path_bytes(path))
             check(lib.rk_predictor_recommend(self._handle, byref(options), None))
-            return list(_lines(os.path.join(directory, "out.jsonl")))
+            return list(_read_json_lines(os.path.join(directory, "out.jsonl")))
 
     def rerank(self, candidates: Any, *, group: Optional[str] = None, item: Optional[str] = None, task: Optional[str] = None, k: int = 100) -> List[Dict[str, Any]]:
         """The k best rows of each group by their predictions: [{"group": ..., "rows": [...], "scores": [...]}, ...], and "items" where `item` names
@@ -263,9 +263,9 @@ class Model:
         """
         with self._split(candidates) as split, tempfile.TemporaryDirectory(prefix="reckon-") as directory:
             output = os.path.join(directory, "out.jsonl")
-            options = RerankOptions(group=_optional(group), item=_optional(item), task=_optional(task), k=int32(k, "k"), format=1, output=path_bytes(output))
+            options = RerankOptions(group=_optional_text(group), item=_optional_text(item), task=_optional_text(task), k=int32(k, "k"), format=1, output=path_bytes(output))
             check(lib.rk_predictor_rerank(self._handle, split, byref(options), None))
-            return list(_lines(output))
+            return list(_read_json_lines(output))
 
     def _parameters(self, has_views: bool) -> List[Parameter]:
         with self._using(), self._one:
@@ -312,7 +312,7 @@ class Model:
         if os.path.exists(os.path.join(self.path, "manifest.json")):
             self.export("safetensors", path)
         else:
-            _copy_whole(self.path, os.fspath(path))
+            _copy_directory_atomically(self.path, os.fspath(path))
 
     def export(
         self,
@@ -341,7 +341,7 @@ class Model:
             if given not in known:
                 raise errors.InvalidArgument(f"{name} is '{given}'", f"one of {', '.join(known)}")
         names = texts(tables)
-        options = ExportOptions(no_tables=no_tables, rows=_ROWS.index(rows), bags=int(bags == "padded"), id_bits=0 if id_bits == 64 else int32(id_bits, "id_bits"), values=values, license=_optional(license))
+        options = ExportOptions(no_tables=no_tables, rows=_ROWS.index(rows), bags=int(bags == "padded"), id_bits=0 if id_bits == 64 else int32(id_bits, "id_bits"), values=values, license=_optional_text(license))
         if names:
             options.tables, options.n_tables = ctypes.cast(names, POINTER(ctypes.c_char_p)), len(names)
         check(functions[format](path_bytes(self.path), byref(options), path_bytes(path)))
@@ -387,11 +387,11 @@ def model_of_files(files: Mapping[str, bytes], train: Any = None) -> Model:
     except BaseException:
         shutil.rmtree(directory, True)
         raise
-    model._owns(directory)
+    model._remove_with_model(directory)
     return model
 
 
-def _copy_whole(source: str, target: str) -> None:
+def _copy_directory_atomically(source: str, target: str) -> None:
     """A directory, whole or not at all."""
     if os.path.exists(target) and not (os.path.isdir(target) and not os.listdir(target)):
         raise errors.InvalidArgument(f"the directory '{target}' is not empty", "save to a new one")
@@ -404,19 +404,19 @@ def _copy_whole(source: str, target: str) -> None:
         os.rename(whole, target)
 
 
-def _error_of_piece(status: int, first: int) -> errors.Error:
+def _error_with_row_offset(status: int, first: int) -> errors.Error:
     """Of a piece of the rows, whose own are counted from its first."""
     error = error_of(status)
     return type(error)(f"of the rows from {first} on, {error.message}", error.hint, error.code)
 
 
-def _lines(path: str) -> Iterator[Dict[str, Any]]:
+def _read_json_lines(path: str) -> Iterator[Dict[str, Any]]:
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             yield json.loads(line)
 
 
-class _Use:
+class _ModelInUse:
     """A call that needs the model."""
 
     def __init__(self, model: Model) -> None:
@@ -435,7 +435,7 @@ class _Use:
             self.model._changed.notify_all()
 
 
-class _Session(_Use):
+class _Session(_ModelInUse):
     """A call that predicts, with a session that no other call has."""
 
     def __enter__(self) -> c_void_p:
@@ -456,7 +456,7 @@ class _Session(_Use):
         super().__exit__()
 
 
-class _Split(_Use):
+class _Split(_ModelInUse):
     """A call about data that has a name: a split, a path, or "arrow:data" for rows in memory. One such call at a time."""
 
     def __init__(self, model: Model, data: Any) -> None:

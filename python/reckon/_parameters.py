@@ -69,7 +69,7 @@ class Parameter(NamedTuple):
         return self._replace(shape=(len(parts) // row, *self.shape[1:]), memory=memoryview(parts))
 
 
-def _ascending(keys: Parameter) -> _Rows:
+def _argsort_keys(keys: Parameter) -> _Rows:
     if numpy is not None:
         return numpy.argsort(keys.to_array())
     values = keys.memory.cast("q")
@@ -79,7 +79,7 @@ def _ascending(keys: Parameter) -> _Rows:
 def as_exported(all_parameters: Iterable[Parameter]) -> Iterator[Parameter]:
     """With rows of dynamic tables as an export has them: in the order of their keys, which ascend, and behind them the rows that other keys share."""
     by_name = {p.name: p for p in all_parameters}
-    orders = {name[: -len("/keys")]: _ascending(p) for name, p in by_name.items() if name.endswith("/keys")}
+    orders = {name[: -len("/keys")]: _argsort_keys(p) for name, p in by_name.items() if name.endswith("/keys")}
     for name, parameter in by_name.items():
         table, _, piece = name.rpartition("/")
         if table not in orders:

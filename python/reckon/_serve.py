@@ -14,7 +14,7 @@ from ._structs import ServerOptions
 from .errors import Error
 
 
-def _run(handle: c_void_p, failures: List[Error]) -> None:
+def _run_server(handle: c_void_p, failures: List[Error]) -> None:
     try:
         check(lib.rk_server_run(handle))
     except Error as error:
@@ -22,7 +22,7 @@ def _run(handle: c_void_p, failures: List[Error]) -> None:
         failures.append(error)
 
 
-def _end(handle: c_void_p, thread: threading.Thread, process: int) -> None:
+def _stop_server_at_exit(handle: c_void_p, thread: threading.Thread, process: int) -> None:
     if os.getpid() != process:  # forked since: the threads are the parent's
         return
     lib.rk_server_stop(handle)
@@ -31,7 +31,7 @@ def _end(handle: c_void_p, thread: threading.Thread, process: int) -> None:
     lib.rk_server_free(handle)
 
 
-def _name_of(path: str) -> str:
+def _model_name_of_path(path: str) -> str:
     """Of a checkpoint runs/ads/checkpoints/step-100: ads."""
     folder, last = os.path.split(os.path.abspath(path))
     run, checkpoints = os.path.split(folder)
@@ -60,9 +60,9 @@ class Server:
         self.port: int = lib.rk_server_port(handle)
         self.url: str = lib.rk_server_url(handle).decode()
         self._failures: List[Error] = []  # of the thread, until they are raised here
-        self._thread = threading.Thread(target=_run, args=(handle, self._failures), name="reckon-serve", daemon=True)
+        self._thread = threading.Thread(target=_run_server, args=(handle, self._failures), name="reckon-serve", daemon=True)
         self._thread.start()
-        self._finalizer = weakref.finalize(self, _end, handle, self._thread, os.getpid())
+        self._finalizer = weakref.finalize(self, _stop_server_at_exit, handle, self._thread, os.getpid())
 
     def wait(self) -> None:
         """Until another thread closes it, or Ctrl-C. Errors: what the server has ended with.
@@ -113,4 +113,4 @@ def serve(model: Union[Model, Path], *, listen: Optional[str] = None, name: Opti
     """
     path = model.path if isinstance(model, Model) else model
     is_file = os.fspath(path).endswith((".yaml", ".yml"))
-    return Server(path, listen, name if name is not None or is_file else _name_of(os.fspath(path)))
+    return Server(path, listen, name if name is not None or is_file else _model_name_of_path(os.fspath(path)))

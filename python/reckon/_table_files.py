@@ -28,7 +28,7 @@ _PART_OF_NAME = re.compile(r"(.*?)(\[[^\[\]]*\])?", re.DOTALL)  # a table's own 
 Name = Tuple[str, Optional[str]]  # of a table's rows, and how those of its optimizer's state begin; None: it is not there
 
 
-class _Stored(NamedTuple):
+class _StoredPart(NamedTuple):
     """Of a table: its rows (slot None), a slot, or its count of steps (_STEP)."""
 
     table: int
@@ -36,19 +36,19 @@ class _Stored(NamedTuple):
     shape: List[int]
 
 
-def _stored(tables: Tables, t: int) -> List[Tuple[str, _Stored]]:
+def _list_stored_parts(tables: Tables, t: int) -> List[Tuple[str, _StoredPart]]:
     """What a table has, by the end of its name: rows, slots, steps."""
-    slots = [(slot.name, _Stored(t, s, list(tables.shape(t, s)))) for s, slot in enumerate(tables.slots[t])]
-    return [("", _Stored(t, None, list(tables.shape(t)))), *slots, ("step", _Stored(t, _STEP, [1]))]
+    slots = [(slot.name, _StoredPart(t, s, list(tables.shape(t, s)))) for s, slot in enumerate(tables.slots[t])]
+    return [("", _StoredPart(t, None, list(tables.shape(t)))), *slots, ("step", _StoredPart(t, _STEP, [1]))]
 
 
-def _pieces(shape: List[int]) -> Iterator[Tuple[int, int]]:
+def _row_ranges(shape: List[int]) -> Iterator[Tuple[int, int]]:
     step = max(1, _PIECE // (4 * math.prod(shape[1:])))
     for first in range(0, shape[0], step):
         yield first, min(step, shape[0] - first)
 
 
-def _agree(tables: Tables, error: Optional[BaseException]) -> None:
+def _raise_on_all_ranks(tables: Tables, error: Optional[BaseException]) -> None:
     """What one rank has met is an error on all."""
     failed = tables.comm.count(error is not None) if tables.comm else 0
     if error is not None:
@@ -57,7 +57,7 @@ def _agree(tables: Tables, error: Optional[BaseException]) -> None:
         raise ReadWriteError(f"{failed} of the other ranks failed", "their own errors say why")
 
 
-class _File:
+class _AtomicFile:
     """A file that is written beside its place and then put there. An error is kept until the end: other ranks go on reading with this one."""
 
     def __init__(self, path: str, writes: bool) -> None:
@@ -65,29 +65,29 @@ class _File:
         self.file: Optional[BinaryIO] = None
         self.error: Optional[OSError] = None
         if writes:
-            self._attempt(self._open)
+            self._run_and_keep_error(self._open_beside)
 
-    def _attempt(self, work: Callable[..., Any], *arguments: Any) -> None:
+    def _run_and_keep_error(self, work: Callable[..., Any], *arguments: Any) -> None:
         try:
             work(*arguments)
         except OSError as error:
             self.error = error
             self.close()
 
-    def _open(self) -> None:
+    def _open_beside(self) -> None:
         self.file = open(self.beside, "wb")
 
     def write(self, data: Any) -> None:
         if self.file:
-            self._attempt(self.file.write, data)
+            self._run_and_keep_error(self.file.write, data)
 
     def put(self) -> None:
         if self.file:
-            self._attempt(self.file.flush)
+            self._run_and_keep_error(self.file.flush)
         if self.file:
-            self._attempt(os.fsync, self.file.fileno())
+            self._run_and_keep_error(os.fsync, self.file.fileno())
         if self.file:
-            self._attempt(os.replace, self.beside, self.path)
+            self._run_and_keep_error(os.replace, self.beside, self.path)
 
     def close(self) -> None:
         file, self.file = self.file, None
@@ -98,26 +98,26 @@ class _File:
                 os.remove(self.beside)
 
 
-def _state_of(rows: str) -> str:
+def _optimizer_state_prefix(rows: str) -> str:
     """How the names of a table's optimizer begin in a file of save, where its rows are "...weight"."""
     return rows[: -len("weight")]
 
 
 def name_in_file(rows: str, tensor: str) -> str:
     """Of a tensor of a dynamic table's state; rows: the name of its rows."""
-    return rows if tensor == "rows" else _state_of(rows) + tensor
+    return rows if tensor == "rows" else _optimizer_state_prefix(rows) + tensor
 
 
 def name_in_state(end: str) -> str:
     return "rows" if end == "weight" else end
 
 
-def _names(table: str, rows: str) -> List[Name]:
+def _names_of_table(table: str, rows: str) -> List[Name]:
     """Those that a table has: in a file of save, in a Reckon export, in a checkpoint."""
-    return [(rows, _state_of(rows)), (f"embeddings.{table}.weight", None), (f"table/{table}/rows", f"table/{table}/")]
+    return [(rows, _optimizer_state_prefix(rows)), (f"embeddings.{table}.weight", None), (f"table/{table}/rows", f"table/{table}/")]
 
 
-def _form(part: Union[_Stored, Values]) -> Tuple[str, List[int]]:
+def _dtype_and_shape(part: Union[_StoredPart, Values]) -> Tuple[str, List[int]]:
     if isinstance(part, Values):
         return _DTYPE_NAMES[part.dtype], list(part.array.shape)
     return "I64" if part.slot == _STEP else "F32", part.shape
@@ -125,33 +125,33 @@ def _form(part: Union[_Stored, Values]) -> Tuple[str, List[int]]:
 
 def save(tables: Tables, names: Sequence[str], path: str, optimizer: bool) -> None:
     """f32 values and i64 steps, whole or not at all. names: "...weight", of each table's rows."""
-    parts: List[Tuple[str, Union[_Stored, Values]]] = []
+    parts: List[Tuple[str, Union[_StoredPart, Values]]] = []
     for t, name in enumerate(names):
         if tables.is_dynamic(t):  # which is nothing without its keys and counts, and all of it is in memory for a while
             parts += [(name_in_file(name, tensor), values) for tensor, values in tables.read_state(t).items()]
         else:
-            parts += [(_state_of(name) + end if end else name, part) for end, part in _stored(tables, t) if optimizer or not end]
+            parts += [(_optimizer_state_prefix(name) + end if end else name, part) for end, part in _list_stored_parts(tables, t) if optimizer or not end]
     header: Dict[str, Any] = {"__metadata__": {"format": "pt"}}
     at = 0
     for name, part in parts:
-        dtype, shape = _form(part)
+        dtype, shape = _dtype_and_shape(part)
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + _SIZES[dtype] * math.prod(shape)]}
         at += _SIZES[dtype] * math.prod(shape)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    file = _File(path, writes=not tables.comm or tables.comm.rank == 0)
+    file = _AtomicFile(path, writes=not tables.comm or tables.comm.rank == 0)
     try:
         file.write(struct.pack("<Q", len(text)) + text)
         for _, part in parts:
-            for piece in _contents(tables, part):
+            for piece in _iterate_bytes(tables, part):
                 file.write(piece)
         file.put()
     finally:
         file.close()
-    _agree(tables, file.error)
+    _raise_on_all_ranks(tables, file.error)
 
 
-def _contents(tables: Tables, part: Union[_Stored, Values]) -> Iterator[Any]:
+def _iterate_bytes(tables: Tables, part: Union[_StoredPart, Values]) -> Iterator[Any]:
     if isinstance(part, Values):
         if part.array.size:
             yield part.array.data.cast("B")
@@ -159,11 +159,11 @@ def _contents(tables: Tables, part: Union[_Stored, Values]) -> Iterator[Any]:
     if part.slot == _STEP:
         yield struct.pack("<q", tables.read_step(part.table))
         return
-    for first, n in _pieces(part.shape):
+    for first, n in _row_ranges(part.shape):
         yield tables.read_rows(part.table, part.slot, first, n).data.cast("B")
 
 
-class _Part(NamedTuple):
+class _TensorPart(NamedTuple):
     """Values of a tensor in a file: rows begin, begin + step, ... and columns first .. last - 1."""
 
     path: str
@@ -175,7 +175,7 @@ class _Part(NamedTuple):
     last: int
 
 
-def _header_of(path: str) -> Tuple[Dict[str, Any], int, int]:
+def _read_header(path: str) -> Tuple[Dict[str, Any], int, int]:
     """Header, where the tensors begin, and how many bytes they have."""
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -191,7 +191,7 @@ def _header_of(path: str) -> Tuple[Dict[str, Any], int, int]:
         return header, 8 + n_header, size - 8 - n_header
 
 
-class _Tensors:
+class _TensorFiles:
     """All tensors of a file, or of a directory's files, by name; those of checkpoints over ranks in parts (docs/formats/checkpoint.md)."""
 
     def __init__(self, path: str) -> None:
@@ -210,9 +210,9 @@ class _Tensors:
                 whole, part = _PART_OF_NAME.fullmatch(name).groups("")  # type: ignore[union-attr]
                 self.found.setdefault(whole, []).append((part, file, entry, start, n_bytes))
 
-    def parts(self, name: str, shape: List[int], types: Dict[str, int]) -> List[_Part]:
+    def parts(self, name: str, shape: List[int], types: Dict[str, int]) -> List[_TensorPart]:
         """Of a tensor of this shape; types: bytes of a value. BadData: its parts are not that."""
-        out = [self._part(name, shape, types, *found) for found in self.found[name]]
+        out = [self._parse_part(name, shape, types, *found) for found in self.found[name]]
         columns = sorted({(part.first, part.last) for part in out})
         steps = {part.step for part in out}
         held = {(part.begin, part.first) for part in out}
@@ -221,16 +221,16 @@ class _Tensors:
             raise BadData(f"'{self.path}': the parts of tensor '{name}' are not the whole of it")
         return out
 
-    def step(self, name: str) -> _Part:
+    def step(self, name: str) -> _TensorPart:
         """Every part has it, the same."""
-        part = self._part(name, [1], {"I64": 8}, "", *self.found[name][0][1:])
+        part = self._parse_part(name, [1], {"I64": 8}, "", *self.found[name][0][1:])
         with open(part.path, "rb") as file:
-            steps = struct.unpack("<q", _read(file, part, 0, 1))[0]
+            steps = struct.unpack("<q", _read_part_rows(file, part, 0, 1))[0]
         if steps < 0:
             raise BadData(f"'{self.path}': tensor '{name}' says {steps} steps")
         return part
 
-    def _part(self, name: str, shape: List[int], types: Dict[str, int], part: str, path: str, entry: Any, start: int, n_bytes: int) -> _Part:
+    def _parse_part(self, name: str, shape: List[int], types: Dict[str, int], part: str, path: str, entry: Any, start: int, n_bytes: int) -> _TensorPart:
         width = math.prod(shape[1:])
         begin, end, step, first, last = 0, shape[0], 1, 0, width
         if part:
@@ -249,10 +249,10 @@ class _Tensors:
         is_range = isinstance(at, int) and isinstance(until, int) and 0 <= at <= until <= n_bytes
         if not is_range or until - at != math.prod(wanted) * types[dtype]:
             raise BadData(f"'{path}': the place of tensor '{name}' is {offsets}, which does not fit to {wanted} in a file with {n_bytes} bytes of tensors")
-        return _Part(path, start + at, dtype, begin, step, first, last)
+        return _TensorPart(path, start + at, dtype, begin, step, first, last)
 
 
-def _range(tensors: _Tensors, name: str, part: str, path: str, entry: Any, start: int, n_bytes: int) -> Tuple[int, int, Values]:
+def _parse_range(tensors: _TensorFiles, name: str, part: str, path: str, entry: Any, start: int, n_bytes: int) -> Tuple[int, int, Values]:
     """Rows from which on, of how many, of a dynamic table's tensor, and what they are."""
     dtype, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets")) if isinstance(entry, dict) else (None, None, None)
     if not isinstance(shape, list) or not 1 <= len(shape) <= 2 or not all(isinstance(n, int) and 0 <= n < 2**48 for n in shape):
@@ -272,9 +272,9 @@ def _range(tensors: _Tensors, name: str, part: str, path: str, entry: Any, start
     return first, total, Values(_DTYPES[dtype], numpy.frombuffer(raw, NUMPY[_DTYPES[dtype]]).reshape(shape))
 
 
-def _join(tensors: _Tensors, name: str) -> Values:
+def _join_dynamic_parts(tensors: _TensorFiles, name: str) -> Values:
     """A dynamic table's tensor; those of checkpoints over ranks are in ranges of keys or buckets."""
-    ranges = sorted((_range(tensors, name, *found) for found in tensors.found[name]), key=lambda found: (found[0], len(found[2].array)))
+    ranges = sorted((_parse_range(tensors, name, *found) for found in tensors.found[name]), key=lambda found: (found[0], len(found[2].array)))
     at = 0
     for first, total, values in ranges:
         if first != at or total != ranges[0][1] or values.dtype != ranges[0][2].dtype or values.array.shape[1:] != ranges[0][2].array.shape[1:]:
@@ -285,21 +285,21 @@ def _join(tensors: _Tensors, name: str) -> Values:
     return Values(ranges[0][2].dtype, numpy.concatenate([values.array for _, _, values in ranges]))
 
 
-def _find_state(tensors: _Tensors, table: str, rows: str) -> Dict[str, Values]:
+def _find_dynamic_state(tensors: _TensorFiles, table: str, rows: str) -> Dict[str, Values]:
     """All of a dynamic table, out of a file of save or a checkpoint."""
-    for begin in (_state_of(rows), f"table/{table}/"):
+    for begin in (_optimizer_state_prefix(rows), f"table/{table}/"):
         if begin + "keys" in tensors.found:
             ends = [name[len(begin) :] for name in tensors.found if name.startswith(begin)]
-            return {name_in_state(end): _join(tensors, begin + end) for end in ends if not set(end) & {"/", "."}}
+            return {name_in_state(end): _join_dynamic_parts(tensors, begin + end) for end in ends if not set(end) & {"/", "."}}
     raise NotFound(f"'{tensors.path}' has no keys of table '{table}', which is dynamic", "give a file of save(), or a checkpoint")
 
 
-def _find(tensors: _Tensors, tables: Tables, t: int, names: Sequence[Name]) -> List[Tuple[_Stored, List[_Part]]]:
+def _find_parts_of_table(tensors: _TensorFiles, tables: Tables, t: int, names: Sequence[Name]) -> List[Tuple[_StoredPart, List[_TensorPart]]]:
     """What the files have of a table: its rows, and its optimizer's state or none of it."""
     found = next(((name, begin) for name, begin in names if name in tensors.found), None)
     if found is None:
         raise NotFound(f"'{tensors.path}' has no tensor '{names[0][0]}'", f"it has {', '.join(sorted(tensors.found)[:20])}")
-    (_, rows), *slots, (_, step) = _stored(tables, t)
+    (_, rows), *slots, (_, step) = _list_stored_parts(tables, t)
     out = [(rows, tensors.parts(found[0], rows.shape, _ROWS))]
     begin = found[1]
     if begin is None:
@@ -313,7 +313,7 @@ def _find(tensors: _Tensors, tables: Tables, t: int, names: Sequence[Name]) -> L
     return [*out, (step, [tensors.step(begin + "step")])]
 
 
-def _read(file: BinaryIO, part: _Part, first: int, n: int) -> bytes:
+def _read_part_rows(file: BinaryIO, part: _TensorPart, first: int, n: int) -> bytes:
     """Bytes of rows first .. first + n - 1 of the part's own."""
     row = (part.last - part.first) * _SIZES[part.dtype]
     file.seek(part.at + first * row)
@@ -323,48 +323,48 @@ def _read(file: BinaryIO, part: _Part, first: int, n: int) -> bytes:
     return raw
 
 
-def _numbers(raw: bytes, dtype: str) -> Any:
+def _numbers_from_bytes(raw: bytes, dtype: str) -> Any:
     if dtype == "BF16":
         return (numpy.frombuffer(raw, numpy.uint16).astype(numpy.uint32) << 16).view(numpy.float32)
     return numpy.frombuffer(raw, {"F32": numpy.float32, "F16": numpy.float16}[dtype])
 
 
-def _load(tables: Tables, stored: _Stored, parts: List[_Part], files: Mapping[str, BinaryIO]) -> None:
+def _load_part(tables: Tables, stored: _StoredPart, parts: List[_TensorPart], files: Mapping[str, BinaryIO]) -> None:
     if stored.slot == _STEP:
-        tables.write_step(stored.table, struct.unpack("<q", _read(files[parts[0].path], parts[0], 0, 1))[0])
+        tables.write_step(stored.table, struct.unpack("<q", _read_part_rows(files[parts[0].path], parts[0], 0, 1))[0])
         return
-    for first, n in _pieces(stored.shape):
+    for first, n in _row_ranges(stored.shape):
         values = numpy.empty((n, math.prod(stored.shape[1:])), numpy.float32)
         for part in parts:
             begin, end = (max(0, -(-(row - part.begin) // part.step)) for row in (first, first + n))
             if begin < end:
-                read = _numbers(_read(files[part.path], part, begin, end - begin), part.dtype)
+                read = _numbers_from_bytes(_read_part_rows(files[part.path], part, begin, end - begin), part.dtype)
                 values[begin * part.step + part.begin - first :: part.step, part.first : part.last] = read.reshape(end - begin, -1)
         tables.write_rows(stored.table, values, stored.slot, first)
 
 
 def load(tables: Tables, names: Sequence[str], path: str) -> None:
     """What save, an export or a checkpoint has of the tables. Everything is checked before a row changes, but for the state of dynamic tables."""
-    places: List[Tuple[_Stored, List[_Part]]] = []
+    places: List[Tuple[_StoredPart, List[_TensorPart]]] = []
     states: Dict[int, Dict[str, Values]] = {}
     error: Optional[BaseException] = None
     try:
-        tensors = _Tensors(path)
+        tensors = _TensorFiles(path)
         for t, own in enumerate(names):
             if tables.is_dynamic(t):
-                states[t] = _find_state(tensors, tables.tables[t].name, own)
+                states[t] = _find_dynamic_state(tensors, tables.tables[t].name, own)
             else:
-                places += _find(tensors, tables, t, _names(tables.tables[t].name, own))
+                places += _find_parts_of_table(tensors, tables, t, _names_of_table(tables.tables[t].name, own))
     except (Error, OSError) as failure:
         error = failure
-    _agree(tables, error)
+    _raise_on_all_ranks(tables, error)
     try:
         with contextlib.ExitStack() as stack:
             files = {path: stack.enter_context(open(path, "rb")) for path in {part.path for _, parts in places for part in parts}}
             for t, state in states.items():
                 tables.write_state(t, state)
             for stored, parts in places:
-                _load(tables, stored, parts, files)
+                _load_part(tables, stored, parts, files)
     except (Error, OSError) as failure:
         error = failure
-    _agree(tables, error)
+    _raise_on_all_ranks(tables, error)

@@ -65,7 +65,7 @@ class Event:
 Callback = Callable[[Event], Any]
 
 
-def _event(e: Any) -> Event:
+def _make_event(e: Any) -> Event:
     return Event(
         _KINDS[e.kind],
         (e.message or b"").decode(errors="replace"),
@@ -80,7 +80,7 @@ def _event(e: Any) -> Event:
     )
 
 
-class _Run:
+class _TrainingThread:
     """A training on its thread. Events wait for the caller's thread, which runs the callbacks."""
 
     def __init__(self, config: c_void_p, resume: bool, overwrite: bool, sources: Sequence[Source]) -> None:
@@ -93,15 +93,15 @@ class _Run:
         self.failure: Optional[BaseException] = None
         self.events: "queue.SimpleQueue[Any]" = queue.SimpleQueue()  # Event, and what is set when it was heard; None: the end
 
-    def _tell(self, event: Event) -> None:
+    def _deliver_event(self, event: Event) -> None:
         heard = threading.Event()
         self.events.put((event, heard))
         heard.wait()
 
     def _on_event(self, _user: Any, event: Any) -> None:
-        told = _event(event.contents)
+        told = _make_event(event.contents)
         self.epoch, self.step = told.epoch, told.step
-        self._tell(told)
+        self._deliver_event(told)
 
     def stop(self) -> None:
         with self.lock:
@@ -112,7 +112,7 @@ class _Run:
                     source.stop = True
             self.stopped = True
 
-    def _work(self) -> None:
+    def _run_trainer(self) -> None:
         trainer = c_void_p()
         check(lib.rk_trainer_create(self.config, byref(self.options), byref(trainer)))
         try:
@@ -124,7 +124,7 @@ class _Run:
             metrics, n = POINTER(Metric)(), c_int32()
             status = lib.rk_trainer_evaluate(trainer, b"test", byref(metrics), byref(n))
             if status == 0:
-                self._tell(Event("test", epoch=self.epoch, step=self.step, metrics=read_metrics(metrics, n.value)))
+                self._deliver_event(Event("test", epoch=self.epoch, step=self.step, metrics=read_metrics(metrics, n.value)))
             elif not is_named(status, b"RK_NOT_FOUND"):
                 raise error_of(status)
         finally:
@@ -132,9 +132,9 @@ class _Run:
                 self.trainer = c_void_p()
             lib.rk_trainer_free(trainer)
 
-    def _main(self) -> None:
+    def _thread_main(self) -> None:
         try:
-            self._work()
+            self._run_trainer()
         except BaseException as failure:  # it is the caller's
             self.failure = failure
         finally:
@@ -148,7 +148,7 @@ class _Run:
             raise KeyboardInterrupt
         self.events.put((KeyboardInterrupt(), None))
 
-    def _hear(self, callbacks: Sequence[Callback]) -> Optional[BaseException]:
+    def _run_callbacks(self, callbacks: Sequence[Callback]) -> Optional[BaseException]:
         """Until the thread ends; what Ctrl-C or a callback raised first."""
         raised: Optional[BaseException] = None
         heard: Optional[threading.Event] = None
@@ -181,9 +181,9 @@ class _Run:
         if takes_signal:
             signal.signal(signal.SIGINT, self._on_signal)
         try:
-            thread = threading.Thread(target=self._main, name="reckon-train")
+            thread = threading.Thread(target=self._thread_main, name="reckon-train")
             thread.start()
-            raised = self._hear(callbacks)
+            raised = self._run_callbacks(callbacks)
             thread.join()
         finally:
             if takes_signal:
@@ -196,12 +196,12 @@ class _Run:
             raise self.failure
 
 
-def _plain(value: Any, key: str) -> Any:
+def _to_plain_value(value: Any, key: str) -> Any:
     """A value of a run file as JSON has it: paths as texts, numpy's numbers and arrays as Python's."""
     if isinstance(value, Mapping):
-        return {name: _plain(v, f"{key}.{name}" if key else name) for name, v in value.items()}
+        return {name: _to_plain_value(v, f"{key}.{name}" if key else name) for name, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(v, f"{key}[{i}]") for i, v in enumerate(value)]
+        return [_to_plain_value(v, f"{key}[{i}]") for i, v in enumerate(value)]
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
     if hasattr(value, "tolist"):
@@ -213,17 +213,17 @@ def _plain(value: Any, key: str) -> Any:
     raise errors.ConfigError(f"key '{key}': a {type(value).__name__} is not taken, {value!r}", "give numbers, texts, lists and dicts")
 
 
-def _json(value: Any, key: str = "", **how: Any) -> str:
+def _to_json(value: Any, key: str = "", **how: Any) -> str:
     try:
-        return json.dumps(_plain(value, key), ensure_ascii=False, **how)
+        return json.dumps(_to_plain_value(value, key), ensure_ascii=False, **how)
     except RecursionError:
         raise errors.ConfigError(f"key '{key}': a list or dict holds itself") from None
 
 
-def _config(config: Any, overrides: List[str]) -> c_void_p:
+def _parse_config(config: Any, overrides: List[str]) -> c_void_p:
     out = c_void_p()
     if isinstance(config, Mapping):
-        text = text_bytes(_json(config, indent=1), "run file")
+        text = text_bytes(_to_json(config, indent=1), "run file")
         check(lib.rk_config_parse(text, b"run", None, texts(overrides), len(overrides), byref(out)))
     else:
         check(lib.rk_config_load(path_bytes(config), texts(overrides), len(overrides), byref(out)))
@@ -271,7 +271,7 @@ def train(
     odd = [callbacks] if callable(callbacks) else [c for c in callbacks if not callable(c)]
     if odd:
         raise errors.InvalidArgument(f"callbacks has {odd[0]!r}", "give a list of functions of an Event")
-    told = [f"{key}={_json(value, key)}" for key, value in (overrides or {}).items()]
+    told = [f"{key}={_to_json(value, key)}" for key, value in (overrides or {}).items()]
     sources: Dict[str, Source] = {}
     handle = c_void_p()
     try:
@@ -281,14 +281,14 @@ def train(
             if not is_path(data):
                 sources[name] = Source(take(data))
                 data = f"arrow:{name}"
-            told.append(f"data.{name}={_json(data)}")
+            told.append(f"data.{name}={_to_json(data)}")
         if output is not None:
-            told.append(f"train.output={_json(os.fspath(output))}")
-        handle = _config(config, told)
+            told.append(f"train.output={_to_json(os.fspath(output))}")
+        handle = _parse_config(config, told)
         for name, source in sources.items():
             check(lib.rk_config_add_stream(handle, name.encode(), open_stream, ctypes.c_void_p(source.number)))
         path = os.fsdecode(lib.rk_config_output(handle))
-        run = _Run(handle, resume, overwrite, list(sources.values()))
+        run = _TrainingThread(handle, resume, overwrite, list(sources.values()))
         handle = c_void_p()  # the run's now
         run.run(callbacks)
         return Model(path, "cpu", None, sources)
@@ -310,5 +310,5 @@ def train_in_memory(config: Mapping[str, Any], rows: Any, output: Optional[str],
     except BaseException:
         shutil.rmtree(directory, True)
         raise
-    model._owns(directory)
+    model._remove_with_model(directory)
     return model

@@ -13,15 +13,15 @@ from ._train import Callback, Event
 __all__ = ["log_metrics", "progress", "tensorboard"]
 
 
-def _number(name: str, value: float) -> str:
+def _format_metric(name: str, value: float) -> str:
     return f"{value:,.0f}" if name.startswith("dynamic_") else f"{value:.5f}"
 
 
-def _numbers(metrics: Any) -> str:
-    return ", ".join(f"{name} {_number(name, value)}" for name, value in metrics.items())
+def _format_metrics(metrics: Any) -> str:
+    return ", ".join(f"{name} {_format_metric(name, value)}" for name, value in metrics.items())
 
 
-class _Lines:
+class _LineProgress:
     """A line an event."""
 
     def __init__(self, file: TextIO) -> None:
@@ -32,9 +32,9 @@ class _Lines:
             of = f" of {event.n_steps}" if event.n_steps else ""
             text = f"epoch {event.epoch + 1}, step {event.step}{of}: loss {event.loss:.5f}, {event.samples_per_second:,.0f} samples/s"
             if event.metrics:
-                text += f", {_numbers(event.metrics)}"
+                text += f", {_format_metrics(event.metrics)}"
         elif event.metrics:
-            text = f"{'test' if event.kind == 'test' else 'validation'}: {_numbers(event.metrics)}"
+            text = f"{'test' if event.kind == 'test' else 'validation'}: {_format_metrics(event.metrics)}"
         elif event.kind == "checkpoint":
             return
         else:
@@ -42,7 +42,7 @@ class _Lines:
         print(text, file=self.file, flush=True)
 
 
-class _Bar:
+class _BarProgress:
     """One bar for the whole run, with the loss and the latest metrics behind it."""
 
     def __init__(self, make: Any, file: TextIO) -> None:
@@ -60,7 +60,7 @@ class _Bar:
                 self.bar.total = event.n_steps
             self.shown["loss"] = f"{event.loss:.5f}"
             self.bar.update(event.step - self.bar.n)
-        self.shown.update({name: _number(name, value) for name, value in event.metrics.items()})
+        self.shown.update({name: _format_metric(name, value) for name, value in event.metrics.items()})
         self.bar.set_postfix(self.shown)
         if event.kind == "stop":
             self.close()
@@ -80,8 +80,8 @@ def progress(file: Optional[TextIO] = None) -> Callback:
     try:
         from tqdm.auto import tqdm
     except ImportError:
-        return _Lines(file or sys.stderr)
-    return _Bar(tqdm, file or sys.stderr)
+        return _LineProgress(file or sys.stderr)
+    return _BarProgress(tqdm, file or sys.stderr)
 
 
 def log_metrics(log: Callable[..., Any]) -> Callback:

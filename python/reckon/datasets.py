@@ -58,7 +58,7 @@ class Dataset(Generic[T]):
 
 
 @dataclasses.dataclass(frozen=True)
-class _File:
+class _DatasetFile:
     """A file of a set: a bound of its bytes, its SHA-256 (or "git:" and the id of a git blob), and the address of it or of the zip archive that has it."""
 
     name: str
@@ -81,20 +81,20 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "reckon" / "datasets"
 
 
-def _read(path: Path, most: int) -> bytes:
+def _read_plain_or_gzip(path: Path, most: int) -> bytes:
     """Of a file or its gzip, at most one byte more than that."""
     opened: Any = gzip.open(path) if path.suffix == ".gz" else open(path, "rb")
     with opened as file:
         return bytes(file.read(most + 1))
 
 
-def _of_folder(folder: Path, file: _File) -> Optional[bytes]:
+def _read_from_folder(folder: Path, file: _DatasetFile) -> Optional[bytes]:
     """A file's content if the folder has it, as it is or as NAME.gz."""
     for path in (folder / file.name, folder / f"{file.name}.gz"):
         if not path.is_file():
             continue
         try:
-            content = _read(path, file.most_bytes)
+            content = _read_plain_or_gzip(path, file.most_bytes)
         except (OSError, EOFError, zlib.error) as error:
             raise ReadWriteError(f"'{path}': {error}") from None
         if not file.check(content):
@@ -119,7 +119,7 @@ def _download(address: str, most: int) -> bytes:
     return content
 
 
-def _unpack(content: bytes, file: _File) -> bytes:
+def _extract_file(content: bytes, file: _DatasetFile) -> bytes:
     """Of a zip archive, or of the file alone."""
     if not file.address.endswith(".zip"):
         return content
@@ -134,7 +134,7 @@ def _unpack(content: bytes, file: _File) -> bytes:
         raise BadData(f"{file.address}: {error}") from None
 
 
-def _keep(path: Path, content: bytes) -> None:
+def _write_atomically(path: Path, content: bytes) -> None:
     """Whole or not at all, however many processes do so at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     number, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
@@ -147,7 +147,7 @@ def _keep(path: Path, content: bytes) -> None:
         raise
 
 
-def _files(folder: str, files: List[_File], path: _Folder) -> List[bytes]:
+def _load_files(folder: str, files: List[_DatasetFile], path: _Folder) -> List[bytes]:
     """The contents of a set's files: those of `path` alone, or of RECKON_DATA, the cache, or their addresses."""
     if path is not None:
         places = [Path(path)]
@@ -157,17 +157,17 @@ def _files(folder: str, files: List[_File], path: _Folder) -> List[bytes]:
     archives: Dict[str, bytes] = {}
     contents = []
     for file in files:
-        content = next((c for c in (_of_folder(place, file) for place in places) if c is not None), None)
+        content = next((c for c in (_read_from_folder(place, file) for place in places) if c is not None), None)
         if content is None:
             if path is not None:
                 raise NotFound(f"'{path}' has no '{file.name}'", f"it is at {file.address}")
             if file.address not in archives:
                 archives[file.address] = _download(file.address, _ARCHIVE_BYTES if file.address.endswith(".zip") else file.most_bytes)
-            content = _unpack(archives[file.address], file)
+            content = _extract_file(archives[file.address], file)
             if not file.check(content):
                 raise BadData(f"{file.address}: '{file.name}' has another checksum than when Reckon was made", "the authors may have changed it")
             try:
-                _keep(places[-1] / file.name, content)
+                _write_atomically(places[-1] / file.name, content)
             except OSError as error:
                 raise ReadWriteError(f"'{places[-1]}': {error.strerror}", "set XDG_CACHE_HOME to a folder that can be written") from None
         contents.append(content)
@@ -179,12 +179,12 @@ _ARCHIVE_BYTES = 16 << 20  # no archive below has more
 # --- rows -----------------------------------------------------------------------------------------------------------------------
 
 
-def _by_name(names: List[str], rows: Iterator[List[Any]]) -> Columns:
+def _rows_to_columns(names: List[str], rows: Iterator[List[Any]]) -> Columns:
     columns = list(zip(*rows))
     return {name: list(values) for name, values in zip(names, columns or [()] * len(names))}
 
 
-def _numbers(columns: Columns, names: List[str]) -> Columns:
+def _parse_number_columns(columns: Columns, names: List[str]) -> Columns:
     for name in names:
         columns[name] = [int(v) for v in columns[name]]
     return columns
@@ -192,8 +192,8 @@ def _numbers(columns: Columns, names: List[str]) -> Columns:
 
 _ADULT_ADDRESS = "https://doi.org/10.24432/C5XW20"
 _ADULT = [
-    _File("adult.data", 3974305, "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d", _ADULT_ADDRESS),
-    _File("adult.test", 1999286, "caadc748e927689efd001a3645626f09d58056f76f4346d61ca524f140b7f91a", _ADULT_ADDRESS),
+    _DatasetFile("adult.data", 3974305, "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d", _ADULT_ADDRESS),
+    _DatasetFile("adult.test", 1999286, "caadc748e927689efd001a3645626f09d58056f76f4346d61ca524f140b7f91a", _ADULT_ADDRESS),
 ]
 _ADULT_COLUMNS = (
     "age workclass fnlwgt education education_num marital_status occupation relationship race sex capital_gain capital_loss hours_per_week native_country income"
@@ -203,7 +203,7 @@ _ADULT_NUMBERS = ["age", "fnlwgt", "education_num", "capital_gain", "capital_los
 
 def _adult_rows(content: bytes) -> Columns:
     lines = (line.split(", ") for line in content.decode().splitlines())
-    columns = _numbers(_by_name(_ADULT_COLUMNS, (row for row in lines if len(row) == len(_ADULT_COLUMNS))), _ADULT_NUMBERS)
+    columns = _parse_number_columns(_rows_to_columns(_ADULT_COLUMNS, (row for row in lines if len(row) == len(_ADULT_COLUMNS))), _ADULT_NUMBERS)
     for name in set(_ADULT_COLUMNS) - set(_ADULT_NUMBERS):
         columns[name] = [None if v == "?" else v for v in columns[name]]
     columns["income"] = [int(v.startswith(">50K")) for v in columns["income"]]
@@ -222,16 +222,16 @@ def adult(into: Callable[[Columns], Any] = dict) -> "Dataset[Any]":
     """
     here = Path(__file__).resolve().parent
     folder = next((top / "data" / "adult" for top in (here, here.parents[1]) if (top / "data" / "adult").is_dir()), here / "data")
-    train, test = (_adult_rows(content) for content in _files("adult", _ADULT, folder))
+    train, test = (_adult_rows(content) for content in _load_files("adult", _ADULT, folder))
     return Dataset("adult", into(train), None, into(test), "CC BY 4.0", _ADULT_ADDRESS)
 
 
 _ML_100K_ADDRESS = "https://files.grouplens.org/datasets/movielens/ml-100k.zip"
 _ML_100K = [
-    _File("u1.base", 1586544, "ce253ec86c448b44fb3ba9a30d12dcfc2e9210cbde71efada3730c22e9ac212a", _ML_100K_ADDRESS),
-    _File("u1.test", 392629, "18c6014a4b2c7324f250a63f8904a7b16b2b19f911129e346141507b0cbac950", _ML_100K_ADDRESS),
-    _File("u.user", 22628, "f120e114da2e8cf314fd28f99417c94ae9ddf1cb6db8ce0e4b5995d40e90e62c", _ML_100K_ADDRESS),
-    _File("u.item", 236344, "553841ebc7de3a0fd0d6b62a204ea30c1e651aacfb2814c7a6584ac52f2c5701", _ML_100K_ADDRESS),
+    _DatasetFile("u1.base", 1586544, "ce253ec86c448b44fb3ba9a30d12dcfc2e9210cbde71efada3730c22e9ac212a", _ML_100K_ADDRESS),
+    _DatasetFile("u1.test", 392629, "18c6014a4b2c7324f250a63f8904a7b16b2b19f911129e346141507b0cbac950", _ML_100K_ADDRESS),
+    _DatasetFile("u.user", 22628, "f120e114da2e8cf314fd28f99417c94ae9ddf1cb6db8ce0e4b5995d40e90e62c", _ML_100K_ADDRESS),
+    _DatasetFile("u.item", 236344, "553841ebc7de3a0fd0d6b62a204ea30c1e651aacfb2814c7a6584ac52f2c5701", _ML_100K_ADDRESS),
 ]
 _GENRES = (
     "unknown Action Adventure Animation Children's Comedy Crime Documentary Drama Fantasy Film-Noir Horror Musical Mystery Romance Sci-Fi Thriller War Western"
@@ -249,7 +249,7 @@ def movielens_100k(into: Callable[[Columns], Any] = dict, *, path: _Folder = Non
     >>> data.train["title"][0], data.train["genres"][0]  # doctest: +SKIP
     ('Toy Story (1995)', ['Animation', "Children's", 'Comedy'])
     """
-    base, test, user_file, item_file = _files("ml-100k", _ML_100K, path)
+    base, test, user_file, item_file = _load_files("ml-100k", _ML_100K, path)
     users, films = {}, {}
     for line in user_file.decode().splitlines():
         user, age, gender, occupation, code = line.split("|")
@@ -261,16 +261,16 @@ def movielens_100k(into: Callable[[Columns], Any] = dict, *, path: _Folder = Non
 
     def ratings(content: bytes) -> Any:
         rows = (line.split("\t") for line in content.decode().splitlines())
-        return into(_by_name(names, ([*map(int, row), *users[row[0]], *films[row[1]]] for row in rows)))
+        return into(_rows_to_columns(names, ([*map(int, row), *users[row[0]], *films[row[1]]] for row in rows)))
 
     return Dataset("movielens_100k", ratings(base), None, ratings(test), "research; no redistribution", "https://grouplens.org/datasets/movielens/100k/")
 
 
 _FRAPPE_ADDRESS = "https://raw.githubusercontent.com/hexiangnan/neural_factorization_machine/ca2a5d11b929816aa44c6e470e795af144608507/data/frappe/"
 _FRAPPE = [
-    _File("frappe.train.libfm", 16 << 20, "git:176b2aaf1f63dd13d3e66a5c17c8ec8186e91893", _FRAPPE_ADDRESS + "frappe.train.libfm"),
-    _File("frappe.validation.libfm", 4163044, "git:50b9c04bcf58dcb46d0b0070d3d6f88b45c9baab", _FRAPPE_ADDRESS + "frappe.validation.libfm"),
-    _File("frappe.test.libfm", 2081389, "git:d7cdd03f0e2415c97618de617f20bedd50e8fce7", _FRAPPE_ADDRESS + "frappe.test.libfm"),
+    _DatasetFile("frappe.train.libfm", 16 << 20, "git:176b2aaf1f63dd13d3e66a5c17c8ec8186e91893", _FRAPPE_ADDRESS + "frappe.train.libfm"),
+    _DatasetFile("frappe.validation.libfm", 4163044, "git:50b9c04bcf58dcb46d0b0070d3d6f88b45c9baab", _FRAPPE_ADDRESS + "frappe.validation.libfm"),
+    _DatasetFile("frappe.test.libfm", 2081389, "git:d7cdd03f0e2415c97618de617f20bedd50e8fce7", _FRAPPE_ADDRESS + "frappe.test.libfm"),
 ]
 _FRAPPE_FIELDS = {
     "user": 0, "item": 957, "daytime": 5039, "weekday": 5046, "isweekend": 5053, "homework": 5055, "cost": 5058, "weather": 5060, "country": 5069, "city": 5149,
@@ -282,7 +282,7 @@ def _frappe_rows(content: bytes) -> Columns:
         label, *ids = line.split(" ")
         return [int(label == "1"), *(int(pair.split(":")[0]) - first for pair, first in zip(ids, _FRAPPE_FIELDS.values()))]
 
-    return _by_name(["click", *_FRAPPE_FIELDS], map(row, content.decode().splitlines()))
+    return _rows_to_columns(["click", *_FRAPPE_FIELDS], map(row, content.decode().splitlines()))
 
 
 def frappe(into: Callable[[Columns], Any] = dict, *, path: _Folder = None) -> "Dataset[Any]":
@@ -296,7 +296,7 @@ def frappe(into: Callable[[Columns], Any] = dict, *, path: _Folder = None) -> "D
     >>> len(data.train["click"]), max(data.train["item"])  # doctest: +SKIP
     (202027, 4081)
     """
-    train, valid, test = (_frappe_rows(content) for content in _files("frappe", _FRAPPE, path))
+    train, valid, test = (_frappe_rows(content) for content in _load_files("frappe", _FRAPPE, path))
     return Dataset("frappe", into(train), into(valid), into(test), "research; no redistribution", "https://github.com/hexiangnan/neural_factorization_machine")
 
 
@@ -324,7 +324,7 @@ def click_log(n: int = 20000, into: Callable[[Columns], Any] = dict, *, seed: in
             score = tastes[user][topic] + 1.5 * (topics[topic] in interests) + math.sin(hour / 24 * 2 * math.pi) - 1.5
             yield [user, f"{topics[topic]}-{ad // len(topics)}", hour, device, interests, int(r.random() < 1 / (1 + math.exp(-score)))]
 
-    columns = _by_name(names, rows())
+    columns = _rows_to_columns(names, rows())
     ends: List[Tuple[int, int]] = [(0, n * 8 // 10), (n * 8 // 10, n * 9 // 10), (n * 9 // 10, n)]
     train, valid, test = (into({name: values[first:end] for name, values in columns.items()}) for first, end in ends)
     return Dataset("click_log", train, valid, test, "CC0 1.0", "drawn by reckon.datasets.click_log")

@@ -67,7 +67,7 @@ def load_model(model_uri: str) -> Model:
     return load(os.path.join(path, flavors[FLAVOR_NAME]["data"]))
 
 
-class _Predictor:
+class _PyfuncModel:
     """What mlflow.pyfunc calls."""
 
     def __init__(self, model: Model) -> None:
@@ -80,5 +80,5 @@ class _Predictor:
         return self.model
 
 
-def _load_pyfunc(path: str) -> _Predictor:
-    return _Predictor(load(path))
+def _load_pyfunc(path: str) -> _PyfuncModel:
+    return _PyfuncModel(load(path))

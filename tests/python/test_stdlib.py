@@ -461,7 +461,7 @@ class Package(unittest.TestCase):
         with self.assertLogs("reckon", logging.WARNING) as logs:
             reckon.load(self.at / "run", device=None).close()
             logging.getLogger("reckon").warning("one at least")
-            reckon._library.lib.rk_log_set(reckon._library._log, None, 1)
+            reckon._library.lib.rk_log_set(reckon._library._log_message, None, 1)
         self.assertTrue(logs.output)
 
     def test_program(self):

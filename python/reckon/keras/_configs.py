@@ -91,13 +91,13 @@ def _is_keras_rs(table: Any) -> bool:
     return hasattr(table, "embedding_dim")
 
 
-def _combiner(table: Any, name: str) -> int:
+def _check_combiner(table: Any, name: str) -> int:
     if table.combiner not in _COMBINERS:
         raise InvalidArgument(f"table '{name}': combiner is {table.combiner}", f"one of {', '.join(_COMBINERS)}")
     return _COMBINERS[table.combiner]
 
 
-def _table(name: str, config: Any, dim: int, optimizer: Any) -> Table:
+def _make_table(name: str, config: Any, dim: int, optimizer: Any) -> Table:
     own = getattr(config, "dynamic", None)
     if own is None:
         return Table(name, config.vocabulary_size, dim, F32, Initializer(kind=TRUNCATED_NORMAL), optimizer)
@@ -136,7 +136,7 @@ class Plan:
             optimizer, rate = (None, None) if config.optimizer is None else row_optimizer(config.optimizer)
             if rate is not None:
                 raise InvalidArgument(f"table '{name}': its optimizer's learning rate is a function", "give the layer's optimizer one, or the table's a number")
-            made.append(_table(name, config, self.dim(self.table_of.index(t)), optimizer))
+            made.append(_make_table(name, config, self.dim(self.table_of.index(t)), optimizer))
         return made
 
     def combines(self, f: int, n_ids: int) -> bool:
@@ -146,7 +146,7 @@ class Plan:
     def feature(self, f: int, n_ids: int) -> Feature:
         """n_ids: of dense inputs [batch, n_ids], 0 for [batch]; -1: ragged and sparse ones."""
         config, table = self.configs[f], self.table_of[f]
-        combiner = _combiner(config.table, self.table_names[table])
+        combiner = _check_combiner(config.table, self.table_names[table])
         if n_ids < 0:
             length = int(getattr(config, "max_sequence_length", 0))
             drops = bool(getattr(config, "validate_weights_and_indices", True))
@@ -198,13 +198,13 @@ def _structure_to_config(structure: Any, features: Iterator[Dict[str, Any]]) -> 
     return {"feature": next(features)}
 
 
-def _structure_of(config: Any, tables: List[Any]) -> Any:
+def _structure_from_config(config: Any, tables: List[Any]) -> Any:
     ((kind, inner),) = config.items()
     if kind == "feature":
         return FeatureConfig(**{**inner, "table": tables[inner["table"]]})
     if kind == "dict":
-        return {key: _structure_of(value, tables) for key, value in inner}
-    values = [_structure_of(value, tables) for value in inner]
+        return {key: _structure_from_config(value, tables) for key, value in inner}
+    values = [_structure_from_config(value, tables) for value in inner]
     return values if kind == "list" else tuple(values)
 
 
@@ -217,4 +217,4 @@ def feature_config_of(config: Mapping[str, Any]) -> Any:
             initializer = keras.initializers.deserialize(initializer)
         dynamic = {"dynamic": Dynamic(**own["dynamic"])} if own.get("dynamic") else {}
         tables.append((RsTableConfig if "embedding_dim" in own else TableConfig)(**{**own, "initializer": initializer, **dynamic}))
-    return _structure_of(config["features"], tables)
+    return _structure_from_config(config["features"], tables)

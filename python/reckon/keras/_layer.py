@@ -22,7 +22,7 @@ _N_IDS = "n_ids"  # of the weights
 _DTYPES = {numpy.dtype(numpy.float32): F32, numpy.dtype(numpy.int64): I64}
 
 
-def _n_ids(name: str, given: Any) -> int:
+def _ids_per_sample(name: str, given: Any) -> int:
     """Of a dense input [batch, n]: n, 0 for [batch]; -1: ragged or sparse."""
     rank = len(given.shape)
     if isinstance(given, (tf.RaggedTensor, tf.SparseTensor)) or getattr(given, "ragged", False) or getattr(given, "sparse", False):
@@ -46,7 +46,7 @@ def _as_ragged(given: Any, is_sequence: bool) -> Any:
     return tf.RaggedTensor.from_value_rowids(given.values, given.indices[:, 0], given.dense_shape[0])
 
 
-def _address(array: Any) -> Ids:
+def _address_and_size(array: Any) -> Ids:
     return array.ctypes.data if array.size else 0, _DTYPES[array.dtype], array.size
 
 
@@ -77,7 +77,7 @@ class EmbeddingLayer(keras.layers.Layer):
         self._learning_rate = float(self._row_optimizer.learning_rate)
         self._seed = seed
         self._tables: Optional[Tables] = None
-        self._n_ids: List[int] = []
+        self._ids_per_sample: List[int] = []
         self._pending: Dict[int, Lookup] = {}
         self._tickets = itertools.count(1)
         self._anchor = self.add_weight(shape=(0,), initializer="zeros", name="anchor", dtype="float32")  # only has the gradient come here
@@ -92,11 +92,11 @@ class EmbeddingLayer(keras.layers.Layer):
     def learning_rate(self, value: float) -> None:
         self._learning_rate = float(value)
 
-    def _create(self, n_ids: List[int]) -> Tables:
+    def _create_tables(self, n_ids: List[int]) -> Tables:
         """Once the inputs say which features are dense."""
         if self._tables is None:
             features = [self._plan.feature(f, n) for f, n in enumerate(n_ids)]
-            self._n_ids = n_ids
+            self._ids_per_sample = n_ids
             self._tables = Tables(self._plan.tables(), features, self._row_optimizer, self._seed)
             for t, config in enumerate(self._plan.table_configs):
                 if config.initializer is not None:
@@ -104,30 +104,30 @@ class EmbeddingLayer(keras.layers.Layer):
                     make = keras.initializers.get(config.initializer) if isinstance(config.initializer, str) else config.initializer
                     with tf.init_scope():  # now, although a graph may be being made
                         self.assign_rows(table.name, make((table.n_rows, table.dim)))
-        if n_ids != self._n_ids:
-            f = next(f for f, n in enumerate(n_ids) if n != self._n_ids[f])
+        if n_ids != self._ids_per_sample:
+            f = next(f for f, n in enumerate(n_ids) if n != self._ids_per_sample[f])
             raise InvalidArgument(f"feature '{self._plan.names[f]}' had ids of another form before", "all calls give it ragged or sparse, or all dense with as many ids")
         return self._tables
 
-    def _made(self) -> Tables:
+    def _existing_tables(self) -> Tables:
         if self._tables is None:
             raise InvalidArgument("the layer has no tables yet", "call it once, or build the model")
         return self._tables
 
-    def _shape(self, f: int, batch: Any) -> Tuple[Any, ...]:
-        length = self._made().features[f].max_sequence_length
+    def _output_shape(self, f: int, batch: Any) -> Tuple[Any, ...]:
+        length = self._existing_tables().features[f].max_sequence_length
         return (batch, length, self._plan.dim(f)) if length else (batch, self._plan.dim(f))
 
     def compute_output_spec(self, inputs: Any, weights: Any = None, training: Any = None) -> Any:
         given = [x for _, x in leaves(self._structure, inputs, "the inputs")]
-        self._create([_n_ids(name, x) for name, x in zip(self._plan.names, given)])
-        made = [keras.KerasTensor(self._shape(f, x.shape[0]), dtype=self.compute_dtype) for f, x in enumerate(given)]
+        self._create_tables([_ids_per_sample(name, x) for name, x in zip(self._plan.names, given)])
+        made = [keras.KerasTensor(self._output_shape(f, x.shape[0]), dtype=self.compute_dtype) for f, x in enumerate(given)]
         return rebuild(self._structure, iter(made))
 
-    def _bags(self, f: int, given: Any, weight: Any) -> List[Any]:
+    def _bags_of_input(self, f: int, given: Any, weight: Any) -> List[Any]:
         """Ids, offsets and, if there are any, weights, flat."""
-        name, n_ids = self._plan.names[f], self._n_ids[f]
-        feature = self._made().features[f]
+        name, n_ids = self._plan.names[f], self._ids_per_sample[f]
+        feature = self._existing_tables().features[f]
         if weight is not None and not feature.weighted:
             raise InvalidArgument(f"feature '{name}' takes no weights", "only combined ids have weights")
         if weight is not None and isinstance(weight, tf.Tensor) == (n_ids < 0):
@@ -152,12 +152,12 @@ class EmbeddingLayer(keras.layers.Layer):
         names = self._plan.names
         given = [_as_tensor(x) for _, x in leaves(self._structure, inputs, "the inputs")]
         given_weights = [None] * len(names) if weights is None else [_as_tensor(x) for _, x in leaves(self._structure, weights, "the weights")]
-        tables = self._create([_n_ids(name, x) for name, x in zip(names, given)])
-        parts = [self._bags(f, x, w) for f, (x, w) in enumerate(zip(given, given_weights))]
+        tables = self._create_tables([_ids_per_sample(name, x) for name, x in zip(names, given)])
+        parts = [self._bags_of_input(f, x, w) for f, (x, w) in enumerate(zip(given, given_weights))]
         out = self._look_up(parts, bool(training) and self.trainable)
         out.set_shape([given[0].shape[0], tables.width])
         vectors = tf.split(tf.cast(out, self.compute_dtype), tables.widths, axis=1)
-        shaped = [v if len(self._shape(f, -1)) == 2 else tf.reshape(v, self._shape(f, -1)) for f, v in enumerate(vectors)]
+        shaped = [v if len(self._output_shape(f, -1)) == 2 else tf.reshape(v, self._output_shape(f, -1)) for f, v in enumerate(vectors)]
         return rebuild(self._structure, iter(shaped))
 
     def _look_up(self, parts: List[List[Any]], trains: bool) -> Any:
@@ -167,10 +167,10 @@ class EmbeddingLayer(keras.layers.Layer):
 
         @tf.custom_gradient
         def looked_up(anchor: Any) -> Any:
-            out, ticket = _run(lambda *arrays: self._forward(arrays, sizes, trains), flat, [tf.float32, tf.int64])
+            out, ticket = _run_python_function(lambda *arrays: self._forward(arrays, sizes, trains), flat, [tf.float32, tf.int64])
 
             def gradient(upstream: Any) -> Any:
-                (none,) = _run(self._backward, [ticket, upstream], [tf.float32])
+                (none,) = _run_python_function(self._backward, [ticket, upstream], [tf.float32])
                 none.set_shape(anchor.shape)
                 return none
 
@@ -180,7 +180,7 @@ class EmbeddingLayer(keras.layers.Layer):
         return looked_up(anchor if trains else tf.stop_gradient(anchor))
 
     def _forward(self, arrays: Sequence[Any], sizes: Sequence[int], trains: bool) -> Any:
-        tables = self._made()
+        tables = self._existing_tables()
         rest = iter([numpy.ascontiguousarray(a) for a in arrays])
         bags = [[next(rest) for _ in range(size)] for size in sizes]
         batches = [len(bag[1]) - 1 for bag in bags]
@@ -192,33 +192,33 @@ class EmbeddingLayer(keras.layers.Layer):
         out = numpy.empty((batches[0], tables.width), numpy.float32)
         lookup = tables.take()
         try:
-            features = [(_address(bag[0]), _address(bag[1]), _address(bag[2]) if len(bag) > 2 else None) for bag in bags]
+            features = [(_address_and_size(bag[0]), _address_and_size(bag[1]), _address_and_size(bag[2]) if len(bag) > 2 else None) for bag in bags]
             tables.look_up(lookup, batches[0], features, out.ctypes.data, trains)
         except BaseException:
             tables.give(lookup)
             raise
-        return out, self._keep(lookup) if trains else self._drop(lookup)
+        return out, self._store_lookup(lookup) if trains else self._release_lookup(lookup)
 
-    def _keep(self, lookup: Lookup) -> Any:
-        with self._made().lock:
+    def _store_lookup(self, lookup: Lookup) -> Any:
+        with self._existing_tables().lock:
             ticket = next(self._tickets)
             self._pending[ticket] = lookup
-            while len(self._pending) > _MOST_PENDING or (self._made().has_dynamic and next(iter(self._pending)) <= ticket - _MOST_PENDING):
-                self._drop(self._pending.pop(next(iter(self._pending))))
+            while len(self._pending) > _MOST_PENDING or (self._existing_tables().has_dynamic and next(iter(self._pending)) <= ticket - _MOST_PENDING):
+                self._release_lookup(self._pending.pop(next(iter(self._pending))))
         return numpy.int64(ticket)
 
-    def _drop(self, lookup: Lookup) -> Any:
-        self._made().give(lookup)
+    def _release_lookup(self, lookup: Lookup) -> Any:
+        self._existing_tables().give(lookup)
         return numpy.int64(0)
 
-    def _drop_all(self) -> None:
+    def _release_all_lookups(self) -> None:
         """Before the state of dynamic tables is written: what was looked up has other rows then."""
-        with self._made().lock:
-            while self._pending and self._made().has_dynamic:
-                self._drop(self._pending.popitem()[1])
+        with self._existing_tables().lock:
+            while self._pending and self._existing_tables().has_dynamic:
+                self._release_lookup(self._pending.popitem()[1])
 
     def _backward(self, ticket: Any, gradients: Any) -> Any:
-        tables = self._made()
+        tables = self._existing_tables()
         with tables.lock:
             lookup = self._pending.pop(int(ticket), None)
             if lookup is None:
@@ -234,49 +234,49 @@ class EmbeddingLayer(keras.layers.Layer):
     @property
     def embedding_tables(self) -> Dict[str, Any]:
         """Copies of the rows by the tables' names: arrays [vocabulary_size, dim]; of dynamic tables the rows of embedding_keys."""
-        tables = self._made()
+        tables = self._existing_tables()
         return {table.name: tables.read_state(t)["rows"].array if tables.is_dynamic(t) else tables.read_rows(t) for t, table in enumerate(tables.tables)}
 
     @property
     def embedding_keys(self) -> Dict[str, Any]:
         """Of dynamic tables, the key of each row in embedding_tables."""
-        tables = self._made()
+        tables = self._existing_tables()
         return {table.name: tables.read_state(t)["keys"].array for t, table in enumerate(tables.tables) if tables.is_dynamic(t)}
 
     def count_keys(self, table: str) -> Dict[str, int]:
         """Of a dynamic table: n_rows that keys have now; n_admitted and n_evicted keys, n_refused uses in training without a row, so far; n_missing
         uses otherwise."""
-        return self._made().count_keys(self._number_of(table))
+        return self._existing_tables().count_keys(self._table_number(table))
 
-    def _number_of(self, table: str) -> int:
-        names = [t.name for t in self._made().tables]
+    def _table_number(self, table: str) -> int:
+        names = [t.name for t in self._existing_tables().tables]
         if table not in names:
             raise NotFound(f"the layer has no table '{table}'", f"it has {', '.join(names)}")
         return names.index(table)
 
     def assign_rows(self, table: str, rows: Any, first: int = 0) -> None:
         """Rows first, first + 1, ... of a table become those of `rows`, an array [n, dim]."""
-        t, values = self._number_of(table), numpy.ascontiguousarray(rows, numpy.float32)
-        own = self._made().tables[t]
+        t, values = self._table_number(table), numpy.ascontiguousarray(rows, numpy.float32)
+        own = self._existing_tables().tables[t]
         if own.dynamic:
             raise Unsupported(f"table '{table}' is dynamic: its rows have keys, and no numbers", "load() takes rows with their keys")
         if values.ndim != 2 or values.shape[1] != own.dim or not 0 <= first <= own.n_rows - len(values):
             raise InvalidArgument(f"rows of shape {values.shape} from {first} on do not fit into table '{table}' of shape {(own.n_rows, own.dim)}")
-        self._made().write_rows(t, values, first=first)
+        self._existing_tables().write_rows(t, values, first=first)
 
     def save(self, path: Union[str, "os.PathLike[str]"], optimizer: bool = True) -> None:
         """Rows of all tables, and with optimizer its state, as one safetensors file, whole or not at all: "<table>.weight", and "<table>.accumulator", ... and
         "<table>.step". It takes some MiB, however large the tables are, but for a copy of each dynamic one, of which all is written."""
-        _table_files.save(self._made(), self._row_names(), os.fspath(path), optimizer)
+        _table_files.save(self._existing_tables(), self._names_of_rows(), os.fspath(path), optimizer)
 
     def load(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Rows from such a file, from the model.safetensors of a Reckon export, or from a checkpoint's directory; and the state of the optimizer, if it is there,
         else it stays as it was. Errors: NotFound, BadData; then nothing has changed, but where what is there of a dynamic table does not fit to it."""
-        self._drop_all()
-        _table_files.load(self._made(), self._row_names(), os.fspath(path))
+        self._release_all_lookups()
+        _table_files.load(self._existing_tables(), self._names_of_rows(), os.fspath(path))
 
-    def _row_names(self) -> List[str]:
-        return [f"{t.name}.weight" for t in self._made().tables]
+    def _names_of_rows(self) -> List[str]:
+        return [f"{t.name}.weight" for t in self._existing_tables().tables]
 
     def get_config(self) -> Dict[str, Any]:
         if self._rate is not None:
@@ -297,7 +297,7 @@ class EmbeddingLayer(keras.layers.Layer):
         if self._tables is None:
             return
         tables = self._tables
-        store[_N_IDS] = numpy.array(self._n_ids, numpy.int64)
+        store[_N_IDS] = numpy.array(self._ids_per_sample, numpy.int64)
         for t in range(len(tables.tables)):
             if tables.is_dynamic(t):
                 for name, values in tables.read_state(t).items():
@@ -315,11 +315,11 @@ class EmbeddingLayer(keras.layers.Layer):
             n_ids = [int32(int(n), "the number of ids in the weights", -1) for n in store[_N_IDS]]
             if len(n_ids) != len(self._plan.configs):
                 raise InvalidArgument(f"the weights are of {len(n_ids)} features, not {len(self._plan.configs)}")
-            self._create(n_ids)
+            self._create_tables(n_ids)
         if self._tables is None and not names:  # as it was saved
             return
-        tables = self._made()
-        self._drop_all()
+        tables = self._existing_tables()
+        self._release_all_lookups()
         for t, table in enumerate(tables.tables):
             if table.dynamic:
                 continue
@@ -338,7 +338,7 @@ class EmbeddingLayer(keras.layers.Layer):
     def _load_state(self, t: int, store: Any, names: List[str]) -> None:
         if not names:  # of rows alone
             return
-        tables = self._made()
+        tables = self._existing_tables()
         wanted = {f"{t}.{slot.name}": tables.shape(t, s) for s, slot in enumerate(tables.slots[t])}
         if {name: tuple(store[name].shape) for name in names} != {**wanted, f"{t}.step": ()}:
             logger.warning("the weights have the state of another optimizer of table '%s', whose own stays as it was", tables.tables[t].name)
@@ -348,7 +348,7 @@ class EmbeddingLayer(keras.layers.Layer):
         tables.write_step(t, int(numpy.asarray(store[f"{t}.step"])))
 
 
-def _run(function: Callable[..., Any], inputs: List[Any], types: List[Any]) -> Any:
+def _run_python_function(function: Callable[..., Any], inputs: List[Any], types: List[Any]) -> Any:
     """Now, or when the graph that is being made runs."""
     if tf.executing_eagerly():
         return [tf.convert_to_tensor(x) for x in function(*(x.numpy() for x in inputs))]

@@ -14,7 +14,7 @@ _HINT = 'give a dict, such as {"kind": "adagrad", "learning_rate": 0.05} (docs/o
 _NOT_FOR_ROWS = ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "use_ema", "loss_scale_factor", "gradient_accumulation_steps", "amsgrad", "l2_shrinkage_regularization_strength")
 
 
-def _ftrl(o: Any) -> Dict[str, Any]:
+def _ftrl_options(o: Any) -> Dict[str, Any]:
     return {
         "kind": "ftrl",
         "learning_rate_power": o.learning_rate_power,
@@ -25,23 +25,23 @@ def _ftrl(o: Any) -> Dict[str, Any]:
     }
 
 
-def _keras_sgd(o: Any) -> Dict[str, Any]:
+def _sgd_options(o: Any) -> Dict[str, Any]:
     return {"kind": "momentum", "momentum": o.momentum, "nesterov": o.nesterov} if o.momentum else {"kind": "sgd"}
 
 
 # Keras divides by sqrt(a + epsilon): an accumulator that begins with epsilon in it.
 _OF_KERAS: Mapping[str, Callable[[Any], Dict[str, Any]]] = {
-    "SGD": _keras_sgd,
+    "SGD": _sgd_options,
     "Adagrad": lambda o: {"kind": "adagrad", "initial_accumulator": o.initial_accumulator_value + o.epsilon, "epsilon": 0.0},
     "Adam": lambda o: {"kind": "adam", "beta1": o.beta_1, "beta2": o.beta_2, "epsilon": o.epsilon},
-    "Ftrl": _ftrl,
+    "Ftrl": _ftrl_options,
 }
 _OF_TPU: Mapping[str, Callable[[Any], Dict[str, Any]]] = {
     "SGD": lambda o: {"kind": "sgd"},
     "Adagrad": lambda o: {"kind": "adagrad", "initial_accumulator": o.initial_accumulator_value, "epsilon": 0.0},
     "AdagradMomentum": lambda o: {"kind": "adagrad_momentum", "momentum": o.momentum, "nesterov": o.use_nesterov, "exponent": o.exponent, "beta2": o.beta2, "epsilon": o.epsilon},
     "Adam": lambda o: {"kind": "adam", "beta1": o.beta_1, "beta2": o.beta_2, "epsilon": o.epsilon, "sum_inside_sqrt": o.sum_inside_sqrt, "bias_correction": False},
-    "FTRL": _ftrl,
+    "FTRL": _ftrl_options,
 }
 _TPU_COMMON = {
     "clip_weight_min": "clip_weight_min",
@@ -53,7 +53,7 @@ _TPU_COMMON = {
 }
 
 
-def _options(given: Any, known: Mapping[str, Callable[[Any], Dict[str, Any]]]) -> Dict[str, Any]:
+def _convert_options(given: Any, known: Mapping[str, Callable[[Any], Dict[str, Any]]]) -> Dict[str, Any]:
     kind = type(given).__name__
     if kind not in known:
         raise Unsupported(f"the optimizer {kind} has no counterpart for rows", f"one of {', '.join(known)}; or {_HINT}")
@@ -65,7 +65,7 @@ def row_optimizer(given: Any) -> Tuple[Optimizer, Optional[Callable[[], float]]]
     if isinstance(given, (str, Mapping)):
         return optimizer_struct(given), None
     if isinstance(given, keras.optimizers.Optimizer):
-        options = _options(given, _OF_KERAS)
+        options = _convert_options(given, _OF_KERAS)
         extra = [name for name in _NOT_FOR_ROWS if getattr(given, name, None)]
         if extra:
             raise Unsupported(f"the optimizer's {extra[0]} does not work on rows", f"leave it out, or {_HINT}")
@@ -74,7 +74,7 @@ def row_optimizer(given: Any) -> Tuple[Optimizer, Optional[Callable[[], float]]]
         return optimizer_struct({**options, "learning_rate": float(given.learning_rate)}), None
     if not hasattr(given, "learning_rate"):
         raise InvalidArgument(f"the optimizer is {given!r}", f"one of keras.optimizers or tf.tpu.experimental.embedding; or {_HINT}")
-    options = _options(given, _OF_TPU)
+    options = _convert_options(given, _OF_TPU)
     options.update({ours: getattr(given, theirs) for theirs, ours in _TPU_COMMON.items() if getattr(given, theirs, None) is not None})
     rate = given.learning_rate if callable(given.learning_rate) else None
     return optimizer_struct({**options, "learning_rate": float(rate() if rate else given.learning_rate)}), rate

@@ -24,12 +24,12 @@ _TYPES = {1: tf.float32, 2: tf.uint8, 7: tf.int64, 10: tf.float16, BF16: tf.bflo
 _FILES = ("user", "item", "embeddings", "model")  # of an ONNX export
 
 
-def _tensor(external: External, first: int, n: int) -> Any:
+def _read_external_rows(external: External, first: int, n: int) -> Any:
     rows = tf.constant(external.rows(first, n))
     return tf.bitcast(rows, tf.bfloat16) if external.data_type == BF16 else rows
 
 
-def _describe(path: str) -> Any:
+def _load_transform_description(path: str) -> Any:
     transforms, text = c_void_p(), c_void_p()
     check(lib.rk_transforms_load(path_bytes(path), byref(transforms)))
     try:
@@ -39,13 +39,13 @@ def _describe(path: str) -> Any:
     return json.loads(take_text(text))
 
 
-def _item_of(config: str) -> Optional[str]:
+def _item_feature_of(config: str) -> Optional[str]:
     """The feature of a two_tower's items."""
     found = re.search(r"^  retrieval:\n(?:    .*\n)*?    item: (.*)$", config, re.M)
     return None if found is None else str(json.loads(found[1])) if found[1].startswith('"') else found[1]
 
 
-class _Part(tf.Module):
+class _GraphWithTransforms(tf.Module):
     """One graph behind its transforms."""
 
     def __init__(self, graph: Graph, transforms: Transforms, variables: Mapping[str, Any]) -> None:
@@ -59,7 +59,7 @@ class _Part(tf.Module):
         return _operators.run(self.graph, self.transforms.inputs(columns), self.variables_by_name)
 
 
-def _ragged(values: Any) -> Any:
+def _to_ragged(values: Any) -> Any:
     """[batch] or [batch, n]"""
     batch = tf.shape(values)[0]
     return tf.RaggedTensor.from_tensor(tf.reshape(values, [batch, tf.size(values) // tf.maximum(batch, 1)]))
@@ -93,24 +93,24 @@ class _Module(tf.Module):
         dense = {n: tf.Variable(_tensor(x, 0, x.shape[0]), trainable=False, name=n) for n, x in externals.items() if n not in self.row_names}
         self.dense = list(dense.values())
         self.variables_by_name = {**dense, **dict(zip(self.row_names, self.rows))}
-        self.parts = {name: _Part(graph, transforms[name], self.variables_by_name) for name, graph in graphs.items()}
+        self.parts = {name: _GraphWithTransforms(graph, transforms[name], self.variables_by_name) for name, graph in graphs.items()}
 
     def signatures(self) -> Dict[str, Any]:
         out: Dict[str, Any] = {}
         if list(self.parts) == ["user", "item"]:
-            self._add(out, list(self.parts), "serving_default", "columns", self._score)
+            self._add_signature(out, list(self.parts), "serving_default", "columns", self._score_columns)
             for name in self.parts:
-                self._add(out, [name], f"{name}_vector", f"{name}_vector_columns", self.parts[name].of_columns)
+                self._add_signature(out, [name], f"{name}_vector", f"{name}_vector_columns", self.parts[name].of_columns)
         else:
             (name,) = self.parts
-            self._add(out, [name], "serving_default", "columns", self.parts[name].of_columns)
+            self._add_signature(out, [name], "serving_default", "columns", self.parts[name].of_columns)
         return out
 
-    def _score(self, columns: Mapping[str, Any]) -> Dict[str, Any]:
+    def _score_columns(self, columns: Mapping[str, Any]) -> Dict[str, Any]:
         vectors = {name: value for part in self.parts.values() for name, value in part.of_columns(columns).items()}
         return {**vectors, "score": tf.reduce_sum(vectors["user_vector"] * vectors["item_vector"], axis=1)}
 
-    def _add(self, out: Dict[str, Any], parts: List[str], of_examples: str, of_columns: str, function: Callable[[Any], Any]) -> None:
+    def _add_signature(self, out: Dict[str, Any], parts: List[str], of_examples: str, of_columns: str, function: Callable[[Any], Any]) -> None:
         types = {column: kind for name in parts for column, kind in self.parts[name].transforms.types.items()}
         spec = {column: tf.RaggedTensorSpec([None, None], kind, 1, tf.int64) for column, kind in types.items()}
         run = tf.function(function, input_signature=[spec], autograph=False)  # one function of the graph, which both call
@@ -122,7 +122,7 @@ class _Module(tf.Module):
         names = _argument_names(types)
 
         def by_columns(**arguments: Any) -> Any:
-            return run({column: _ragged(arguments[name]) for column, name in names.items()})
+            return run({column: _to_ragged(arguments[name]) for column, name in names.items()})
 
         out[of_examples] = tf.function(by_example, autograph=False).get_concrete_function(tf.TensorSpec([None], tf.string, name="examples"))
         out[of_columns] = tf.function(by_columns, autograph=False).get_concrete_function(**{name: tf.TensorSpec(None, types[column], name=name) for column, name in names.items()})
@@ -151,7 +151,7 @@ def _write_variables(prefix: str, parts: str, externals: Mapping[str, External],
     tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=prefixes, destination_prefix=prefix, delete_old_dirs=True)
 
 
-def _save(directory: str, module: _Module, externals: Mapping[str, External], part_bytes: int) -> str:
+def _write_saved_model(directory: str, module: _ServingModule, externals: Mapping[str, External], part_bytes: int) -> str:
     saved = os.path.join(directory, "saved_model")
     tf.saved_model.save(module, saved, signatures=module.signatures())
     keys = {f"rows/{i}/.ATTRIBUTES/VARIABLE_VALUE": externals[name] for i, name in enumerate(module.row_names)}
@@ -165,11 +165,11 @@ def _save(directory: str, module: _Module, externals: Mapping[str, External], pa
 def read(model: Any, onnx: str, integer_columns: Sequence[str]) -> Tuple[Dict[str, Graph], Dict[str, Transforms]]:
     """The graphs of an ONNX export of the model, and what makes their inputs."""
     graphs = {name: Graph(os.path.join(onnx, f"{name}.onnx")) for name in _FILES if os.path.exists(os.path.join(onnx, f"{name}.onnx"))}
-    description, transforms = _describe(model.path), {}
+    description, transforms = _load_transform_description(model.path), {}
     for name, graph in graphs.items():
         _operators.check(graph)
         wanted = list(graph.features())
-        item = _item_of(model.config) if HISTORY in wanted else None
+        item = _item_feature_of(model.config) if HISTORY in wanted else None
         transforms[name] = Transforms(description, onnx, wanted, "dense" in graph.inputs, integer_columns, item)
     texts = sorted({column for t in transforms.values() for column in t.text_columns})
     unknown = [column for column in integer_columns if column not in texts]
@@ -190,6 +190,6 @@ def export(model: Any, path: str, tables: Optional[Sequence[str]], rows: str, in
         onnx = os.path.join(beside, "onnx")
         model.export("onnx", onnx, tables=tables, rows=rows)
         graphs, transforms = read(model, onnx, integer_columns)
-        module = _Module(graphs, transforms)
+        module = _ServingModule(graphs, transforms)
         externals = {n: x for graph in graphs.values() for n, x in graph.externals.items()}
-        os.rename(_save(beside, module, externals, part_bytes), path)
+        os.rename(_write_saved_model(beside, module, externals, part_bytes), path)

@@ -69,7 +69,7 @@ class Node(NamedTuple):
     attributes: Dict[str, Any]
 
 
-def _attribute(a: Any) -> Any:
+def _attribute_value(a: Any) -> Any:
     return {_FLOAT: a.f, _INT: a.i, _INTS: list(a.ints)}.get(a.type)
 
 
@@ -81,7 +81,7 @@ class Graph:
             graph = _Model.FromString(file.read()).graph
         self.inputs = [value.name for value in graph.input]
         self.outputs = [value.name for value in graph.output]
-        self.nodes = [Node(n.op_type, list(n.input), n.output[0], {a.name: _attribute(a) for a in n.attribute}) for n in graph.node]
+        self.nodes = [Node(n.op_type, list(n.input), n.output[0], {a.name: _attribute_value(a) for a in n.attribute}) for n in graph.node]
         self.constants: Dict[str, Any] = {}
         self.externals: Dict[str, External] = {}
         for tensor in graph.initializer:

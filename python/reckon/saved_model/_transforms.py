@@ -22,13 +22,13 @@ class Ids(NamedTuple):
     weights: Any = None
 
 
-def _unescape(line: bytes) -> bytes:
+def _unescape_vocabulary_line(line: bytes) -> bytes:
     """Of a vocabulary's file (docs/formats/checkpoint.md)."""
     parts = line.split(b"\\\\")
     return b"\\".join(part.replace(b"\\n", b"\n").replace(b"\\r", b"\r") for part in parts)
 
 
-def _make_table(path: str) -> Any:
+def _make_vocabulary_table(path: str) -> Any:
     """Texts to the numbers of their lines, -1 for others; None: there are no texts."""
     with open(path, "rb") as file:
         texts = file.read()
@@ -39,22 +39,22 @@ def _make_table(path: str) -> Any:
         return tf.lookup.StaticHashTable(lines, -1)
     if len(texts) > _MOST_CONSTANT_BYTES:
         raise Unsupported(f"'{os.path.basename(path)}' has line breaks or backslashes in its values, and {len(texts)} bytes, which no graph holds", "leave such values out of the vocabulary, or hash the feature")
-    keys = [_unescape(line) for line in texts.rstrip(b"\n").split(b"\n")]
+    keys = [_unescape_vocabulary_line(line) for line in texts.rstrip(b"\n").split(b"\n")]
     return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant(keys), tf.range(len(keys), dtype=tf.int64)), -1)
 
 
-def _keep(ids: Any, weights: Any) -> Ids:
+def _drop_missing_ids(ids: Any, weights: Any) -> Ids:
     """Without those below 0, which say that there is none."""
     is_there = ids >= 0
     return Ids(tf.ragged.boolean_mask(ids, is_there), None if weights is None else tf.ragged.boolean_mask(weights, is_there))
 
 
-def _of_hashes(feature: Mapping[str, Any], hashes: Any) -> Any:
+def _ids_of_hashes(feature: Mapping[str, Any], hashes: Any) -> Any:
     """Ids, or with hash_functions the hashes themselves, of which these make ids."""
     return tf.bitcast(hashes, tf.int64) if feature["hash_functions"] else bucket(hashes, feature["hash"])
 
 
-def _compose(feature: Mapping[str, Any], whole: Ids) -> Ids:
+def _compose_ids(feature: Mapping[str, Any], whole: Ids) -> Ids:
     """Each id as the ids that hash_functions or quotient_remainder make of it."""
     ids, divisor = whole.ids.values, feature["quotient_remainder"]
     if feature["hash_functions"]:
@@ -69,7 +69,7 @@ def _compose(feature: Mapping[str, Any], whole: Ids) -> Ids:
     return Ids(made, None if whole.weights is None else made.with_values(tf.repeat(whole.weights.values, len(parts))))
 
 
-def _numbers(values: Any) -> Any:
+def _parse_numbers(values: Any) -> Any:
     if values.dtype == tf.string:
         return values.with_values(tf.strings.to_number(tf.strings.strip(values.values), tf.float64))
     return tf.cast(values, tf.float64) if values.dtype == tf.int64 else values
@@ -86,8 +86,8 @@ class Transforms:
         if item is not None and HISTORY not in self.features:
             self.features[HISTORY] = {**self.features[item], "name": HISTORY, "column": HISTORY}
         self.wanted = list(wanted)
-        self.tables = {f["name"]: _make_table(os.path.join(directory, f["vocabulary"]["file"])) for f in self._readers() if "vocabulary" in f}
-        self.types = self._types(integer_columns)
+        self.tables = {f["name"]: _make_vocabulary_table(os.path.join(directory, f["vocabulary"]["file"])) for f in self._features_with_columns() if "vocabulary" in f}
+        self.types = self._column_types(integer_columns)
 
     def _with_crossed(self, name: str) -> Iterator[Dict[str, Any]]:
         feature = self.features[name]
@@ -95,7 +95,7 @@ class Transforms:
         for other in feature.get("cross", []):
             yield from self._with_crossed(other)
 
-    def _readers(self) -> List[Dict[str, Any]]:
+    def _features_with_columns(self) -> List[Dict[str, Any]]:
         """Features with columns of their own."""
         found = {f["name"]: f for name in self.wanted for f in self._with_crossed(name) if not f.get("cross")}
         return [*found.values(), *self.dense]
@@ -106,22 +106,22 @@ class Transforms:
         weights = feature.get("weights")
         return f"{weights}.weights" if weights == feature["column"] else weights
 
-    def _types(self, integer_columns: Sequence[str]) -> Dict[str, Any]:
+    def _column_types(self, integer_columns: Sequence[str]) -> Dict[str, Any]:
         types: Dict[str, Any] = {}
         rank = {tf.float32: 0, tf.int64: 1, tf.string: 2}
-        for f in self._readers():
+        for f in self._features_with_columns():
             is_number = f["dense"] or f.get("bucketize") or f["quantiles"]
             own = tf.float32 if is_number else tf.int64 if f["identity"] else tf.string
             types[f["column"]] = max(types.get(f["column"], own), own, key=lambda kind: rank[kind])
         self.text_columns = {column for column, kind in types.items() if kind == tf.string}
         types.update({column: tf.int64 for column in integer_columns if column in self.text_columns})
-        for f in self._readers():
+        for f in self._features_with_columns():
             weights = self.weights_column(f)
             if weights:
                 types[weights] = tf.float32
         return types
 
-    def _clean(self, values: Any) -> Any:
+    def _drop_missing_values(self, values: Any) -> Any:
         """Ragged values without those that say that there is none, which whole numbers cannot say."""
         if values.dtype == tf.string:
             is_missing = tf.reduce_any(values.values[:, None] == tf.constant(self.missing), axis=1)
@@ -131,8 +131,8 @@ class Transforms:
             return values
         return tf.ragged.boolean_mask(values, values.with_values(~is_missing))
 
-    def _values(self, feature: Mapping[str, Any], columns: Mapping[str, Any]) -> Any:
-        values = self._clean(columns[feature["column"]])
+    def _feature_values(self, feature: Mapping[str, Any], columns: Mapping[str, Any]) -> Any:
+        values = self._drop_missing_values(columns[feature["column"]])
         default = feature.get("default_value")
         if default is not None:
             filler = tf.constant(default) if values.dtype == tf.string else tf.strings.to_number(default, values.dtype)
@@ -149,7 +149,7 @@ class Transforms:
     def _ids_of_values(self, f: Mapping[str, Any], values: Any) -> Any:
         flat = values.values
         if f.get("bucketize") or f["quantiles"]:
-            numbers = _numbers(values).values
+            numbers = _parse_numbers(values).values
             bounds = tf.constant(f["bucketize"] if f.get("bucketize") else f["boundaries"], tf.float64)
             return tf.searchsorted(tf.cast(bounds, numbers.dtype), numbers, side="right", out_type=tf.int64)
         if f["identity"]:
@@ -159,21 +159,21 @@ class Transforms:
             return keys_of_texts(flat) if flat.dtype == tf.string else flat
         texts = flat if flat.dtype == tf.string else tf.strings.as_string(flat)
         if f["hash"]:
-            return _of_hashes(f, hash_texts(texts, f["hash_seed"]))
+            return _ids_of_hashes(f, hash_texts(texts, f["hash_seed"]))
         table, oov = self.tables[f["name"]], f["vocabulary"]["oov"]
         known = tf.fill(tf.shape(texts), tf.constant(-1, tf.int64)) if table is None else table.lookup(texts)
         others = bucket(hash_texts(texts, 0), oov) if oov > 1 else tf.fill(tf.shape(texts), tf.constant(oov - 1, tf.int64))
         return tf.where(known >= 0, known + oov, others)
 
-    def _ids(self, name: str, columns: Mapping[str, Any], made: Dict[str, Ids]) -> Ids:
+    def _ids_of_feature(self, name: str, columns: Mapping[str, Any], made: Dict[str, Ids]) -> Ids:
         if name not in made:
             feature = self.features[name]
-            made[name] = self._cross(feature, [self._ids(other, columns, made).ids for other in feature["cross"]]) if feature.get("cross") else self._own_ids(feature, columns)
+            made[name] = self._cross_ids(feature, [self._ids_of_feature(other, columns, made).ids for other in feature["cross"]]) if feature.get("cross") else self._ids_of_own_columns(feature, columns)
         return made[name]
 
-    def _own_ids(self, feature: Mapping[str, Any], columns: Mapping[str, Any]) -> Ids:
-        values, column = self._values(feature, columns), self.weights_column(feature)
-        weights = None if column is None else columns[column] if values.dtype == tf.int64 else self._clean(columns[column])
+    def _ids_of_own_columns(self, feature: Mapping[str, Any], columns: Mapping[str, Any]) -> Ids:
+        values, column = self._feature_values(feature, columns), self.weights_column(feature)
+        weights = None if column is None else columns[column] if values.dtype == tf.int64 else self._drop_missing_values(columns[column])
         if feature["max_length"]:
             values = values[:, : feature["max_length"]]
             weights = None if weights is None else weights[:, : feature["max_length"]]
@@ -185,7 +185,7 @@ class Transforms:
         return Ids(ids, weights) if feature["hash_functions"] or feature["key"] else _keep(ids, weights)
 
     @staticmethod
-    def _cross(feature: Mapping[str, Any], crossed: List[Any]) -> Ids:
+    def _cross_ids(feature: Mapping[str, Any], crossed: List[Any]) -> Ids:
         """Every combination of a row's ids; those of the first feature change first."""
         n = crossed[0].nrows()
         hashes = tf.RaggedTensor.from_row_lengths(tf.fill([n], tf.constant(feature["hash_seed"], tf.uint64)), tf.ones([n], tf.int64))
@@ -197,12 +197,12 @@ class Transforms:
             outer = tf.gather(ids.row_starts(), rows) + places.values // tf.gather(before, rows)
             made = combine(tf.gather(hashes.values, inner), tf.bitcast(tf.gather(ids.values, outer), tf.uint64))
             hashes = places.with_values(made)
-        return Ids(hashes.with_values(_of_hashes(feature, hashes.values)))
+        return Ids(hashes.with_values(_ids_of_hashes(feature, hashes.values)))
 
-    def _dense(self, f: Mapping[str, Any], columns: Mapping[str, Any]) -> Any:
+    def _dense_values(self, f: Mapping[str, Any], columns: Mapping[str, Any]) -> Any:
         """f32 [batch, width]"""
         name, width = f["name"], f["width"]
-        numbers = _numbers(self._clean(columns[f["column"]]))
+        numbers = _parse_numbers(self._drop_missing_values(columns[f["column"]]))
         lengths = numbers.row_lengths()
         whole = tf.debugging.Assert(tf.reduce_all((lengths == 0) | (lengths == width)), [f"feature '{name}': a row has not {width} numbers, but", lengths])
         with tf.control_dependencies([whole]):
@@ -223,10 +223,10 @@ class Transforms:
         out: Dict[str, Any] = {}
         made: Dict[str, Ids] = {}
         for name in self.wanted:
-            ids, weights = _compose(self.features[name], self._ids(name, columns, made))
+            ids, weights = _compose_ids(self.features[name], self._ids_of_feature(name, columns, made))
             out.update({f"{name}.ids": ids.values, f"{name}.offsets": ids.row_splits})
             if weights is not None:
                 out[f"{name}.weights"] = weights.values
         if self.dense:
-            out["dense"] = tf.concat([self._dense(f, columns) for f in self.dense], axis=1)
+            out["dense"] = tf.concat([self._dense_values(f, columns) for f in self.dense], axis=1)
         return out

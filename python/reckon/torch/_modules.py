@@ -57,7 +57,7 @@ class EmbeddingBagConfig:
     dynamic: Optional[Dynamic] = None
 
 
-def _word(value: Any, known: Mapping[str, int], what: str, table: str) -> int:
+def _enum_member_number(value: Any, known: Mapping[str, int], what: str, table: str) -> int:
     """The number of an enum's member, ours or TorchRec's, or of its name."""
     word = str(getattr(value, "name", value)).upper()
     if word not in known:
@@ -65,11 +65,11 @@ def _word(value: Any, known: Mapping[str, int], what: str, table: str) -> int:
     return known[word]
 
 
-def _table(config: Any) -> Table:
+def _make_table(config: Any) -> Table:
     bound = math.sqrt(1 / config.num_embeddings) if config.num_embeddings > 0 else 0
     low = -bound if config.weight_init_min is None else config.weight_init_min
     high = bound if config.weight_init_max is None else config.weight_init_max
-    dtype = _word(config.data_type, _DTYPES, "data_type", config.name)
+    dtype = _enum_member_number(config.data_type, _DTYPES, "data_type", config.name)
     initializer, own = Initializer(kind=UNIFORM, min=float(low), max=float(high)), getattr(config, "dynamic", None)
     dynamic = dynamic_struct(config.name, config.num_embeddings, own) if own else None
     return Table(config.name, 0 if dynamic else config.num_embeddings, config.embedding_dim, dtype, initializer, dynamic=dynamic)
@@ -105,18 +105,18 @@ class RowOptimizer(torch.optim.Optimizer):
         """{"state": {"embedding_bags.ads.weight": {"accumulator": [rows, dim], "step": int}, ...}, "param_groups": ...}"""
         out: Dict[str, Any] = super().state_dict()
         out["state"] = {}
-        for t, name in self._static():
+        for t, name in self._static_tables():
             slots = {slot.name: torch.from_numpy(self._tables.read_rows(t, s)) for s, slot in enumerate(self._tables.slots[t])}
             out["state"][name] = {**slots, "step": self._tables.read_step(t)}
         return out
 
-    def _static(self) -> List[Tuple[int, str]]:
+    def _static_tables(self) -> List[Tuple[int, str]]:
         return [(t, name) for t, name in enumerate(self._names) if not self._tables.is_dynamic(t)]
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """What state_dict() gave, of the same tables and optimizer. InvalidArgument: it has other slots; then nothing has changed."""
         state = state_dict["state"]
-        for t, name in self._static():
+        for t, name in self._static_tables():
             if name not in state:
                 raise InvalidArgument(f"the state has no '{name}'", f"it has {', '.join(map(str, state))}" if state else "it has no tables")
             given = {key: tuple(value.shape) for key, value in state[name].items() if key != "step"}
@@ -127,13 +127,13 @@ class RowOptimizer(torch.optim.Optimizer):
             if not 0 <= step < 2**63:
                 raise InvalidArgument(f"the state of '{name}' has taken {step} steps")
         super().load_state_dict({**state_dict, "state": {}})
-        for t, name in self._static():
+        for t, name in self._static_tables():
             for s, slot in enumerate(self._tables.slots[t]):
-                self._tables.write_rows(t, _array(state[name][slot.name]), s)
+                self._tables.write_rows(t, _to_numpy(state[name][slot.name]), s)
             self._tables.write_step(t, int(state[name]["step"]))
 
 
-def _array(values: Tensor) -> Any:
+def _to_numpy(values: Tensor) -> Any:
     return values.detach().to("cpu", torch.float32).numpy()
 
 
@@ -155,7 +155,7 @@ def _values_of(name: str, tensor: Tensor) -> Values:
     return Values(_RK_DTYPES[tensor.dtype], bits)
 
 
-class _Tables(torch.nn.Module):
+class _EmbeddingModule(torch.nn.Module):
     """What the modules share."""
 
     def __init__(
@@ -174,7 +174,7 @@ class _Tables(torch.nn.Module):
             raise InvalidArgument(f"device is {device}", "the tables are in the processors' memory: leave device out, or give cpu")
         if update not in ("backward", "step"):
             raise InvalidArgument(f"update is '{update}'", "'backward' (rows are updated as their gradients come) or 'step' (by optimizer.step())")
-        self._tables = Tables([_table(c) for c in configs], features, optimizer_struct(optimizer), seed, ranks._comm if ranks else None)
+        self._tables = Tables([_make_table(c) for c in configs], features, optimizer_struct(optimizer), seed, ranks._comm if ranks else None)
         if ranks:
             ranks._tables.add(self._tables)
         self._ranks = ranks
@@ -195,18 +195,18 @@ class _Tables(torch.nn.Module):
         weights = None if weights is None else weights.detach().contiguous()
         return embedding_bags(self._anchor, values.contiguous(), offsets.contiguous(), weights, self._collection.number, keys, batch, self._tables.width, trains)
 
-    def _refuse(self, error: InvalidArgument) -> InvalidArgument:
+    def _fail_on_all_ranks(self, error: InvalidArgument) -> InvalidArgument:
         """Tells the other ranks, which wait for this one."""
         self._collection.refuse(torch.is_grad_enabled())
         return error
 
-    def _state_name(self, table: str) -> str:
+    def _state_name_of_table(self, table: str) -> str:
         raise NotImplementedError
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
         for i, table in enumerate(self._tables.tables):
-            name = prefix + self._state_name(table.name)
+            name = prefix + self._state_name_of_table(table.name)
             if self._tables.is_dynamic(i):
                 for tensor, values in self._tables.read_state(i).items():
                     destination[_table_files.name_in_file(name, tensor)] = _tensor_of(values)
@@ -216,7 +216,7 @@ class _Tables(torch.nn.Module):
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: List[str], unexpected_keys: List[str], error_msgs: List[str]
     ) -> None:
-        own = {prefix + self._state_name(table.name): i for i, table in enumerate(self._tables.tables)}
+        own = {prefix + self._state_name_of_table(table.name): i for i, table in enumerate(self._tables.tables)}
         keyed: List[str] = []
         self._collection.drop_all()
         for name, i in own.items():
@@ -231,7 +231,7 @@ class _Tables(torch.nn.Module):
                 continue
             shape, wanted = tuple(state_dict[name].shape), self._tables.shape(i)
             if shape == wanted:
-                self._tables.write_rows(i, _array(state_dict[name]))
+                self._tables.write_rows(i, _to_numpy(state_dict[name]))
             else:
                 error_msgs.append(f"rows of table '{self._tables.tables[i].name}' are {shape}, not {wanted}")
         if strict:
@@ -266,27 +266,27 @@ class _Tables(torch.nn.Module):
         return self._tables.count_keys(numbers[0])
 
     def _state_names(self) -> List[str]:
-        return [self._state_name(t.name) for t in self._tables.tables]
+        return [self._state_name_of_table(t.name) for t in self._tables.tables]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickles and deep copies have rows and the optimizer's state, twice as much memory as the tables for a while."""
         if self._ranks:
             raise InvalidArgument("tables that several ranks hold are neither copied nor pickled", "save() and load() them")
-        return _make, (type(self), self._arguments(), self.training, self.state_dict(), self._optimizer.state_dict())
+        return _make_module, (type(self), self._constructor_arguments(), self.training, self.state_dict(), self._optimizer.state_dict())
 
-    def _arguments(self) -> Dict[str, Any]:
+    def _constructor_arguments(self) -> Dict[str, Any]:
         """Of a module like this one."""
         raise NotImplementedError
 
 
-def _make(kind: Any, arguments: Dict[str, Any], training: bool, rows: Any, optimizer: Any) -> Any:
+def _make_module(kind: Any, arguments: Dict[str, Any], training: bool, rows: Any, optimizer: Any) -> Any:
     out = kind(**arguments).train(training)
     out.load_state_dict(rows)
     out.optimizer.load_state_dict(optimizer)
     return out
 
 
-class EmbeddingBagCollection(_Tables):
+class EmbeddingBagCollection(_EmbeddingModule):
     """Pooled embeddings of all sparse features: in place of torchrec.EmbeddingBagCollection.
 
     tables: EmbeddingBagConfig, ours or TorchRec's. is_weighted: bags have weights. optimizer: of the rows, a kind or {"kind": "adagrad", "learning_rate":
@@ -324,7 +324,7 @@ class EmbeddingBagCollection(_Tables):
         for t, config in enumerate(tables):
             for name in config.feature_names or [config.name]:
                 own = f"{name}@{config.name}" if readers[name] > 1 else name
-                features.append(Feature(own, t, _word(config.pooling, _POOLINGS, "pooling", config.name), weighted=is_weighted))
+                features.append(Feature(own, t, _enum_member_number(config.pooling, _POOLINGS, "pooling", config.name), weighted=is_weighted))
                 self._feature_names.append(name)
                 self._embedding_names.append(own)
         if len(set(self._embedding_names)) != len(features):
@@ -339,10 +339,10 @@ class EmbeddingBagCollection(_Tables):
     def is_weighted(self) -> bool:
         return self._is_weighted
 
-    def _state_name(self, table: str) -> str:
+    def _state_name_of_table(self, table: str) -> str:
         return f"embedding_bags.{table}.weight"
 
-    def _arguments(self) -> Dict[str, Any]:
+    def _constructor_arguments(self) -> Dict[str, Any]:
         return {"tables": self._configs, "is_weighted": self._is_weighted, **self._options}
 
     def forward(self, features: Any) -> Any:
@@ -351,16 +351,16 @@ class EmbeddingBagCollection(_Tables):
         if keys is None:
             missing = [name for name in self._feature_names if name not in given]
             if missing:
-                raise self._refuse(InvalidArgument(f"the features have no key '{missing[0]}'", f"they have {', '.join(given)}"))
+                raise self._fail_on_all_ranks(InvalidArgument(f"the features have no key '{missing[0]}'", f"they have {', '.join(given)}"))
             keys = self._keys[given] = [given.index(name) for name in self._feature_names]
         weights = features.weights_or_none()
         if self._is_weighted != (weights is not None):
-            raise self._refuse(InvalidArgument("the features have no weights" if self._is_weighted else "the features have weights, but is_weighted is False"))
+            raise self._fail_on_all_ranks(InvalidArgument("the features have no weights" if self._is_weighted else "the features have weights, but is_weighted is False"))
         values = self._look_up(features.values(), features.offsets(), weights, keys, features.stride())
         return like(features, self._embedding_names, self._tables.widths, values)
 
 
-class EmbeddingBag(_Tables):
+class EmbeddingBag(_EmbeddingModule):
     """One table: in place of torch.nn.EmbeddingBag, with its arguments. mode: "mean" or "sum"; per_sample_weights with "sum".
 
     The rows have no gradient of their own: optimizer, update, seed, ranks and gradient_division are EmbeddingBagCollection's, and dynamic is EmbeddingBagConfig's.
@@ -386,7 +386,7 @@ class EmbeddingBag(_Tables):
         super().__init__([config], [feature], device, optimizer, update, seed, ranks, gradient_division)
         self.num_embeddings, self.embedding_dim, self.mode, self.include_last_offset, self.dynamic = num_embeddings, embedding_dim, mode, include_last_offset, dynamic
 
-    def _state_name(self, table: str) -> str:
+    def _state_name_of_table(self, table: str) -> str:
         return "weight"
 
     def _arguments(self) -> Dict[str, Any]:
@@ -403,14 +403,14 @@ class EmbeddingBag(_Tables):
 
     def forward(self, input: Tensor, offsets: Optional[Tensor] = None, per_sample_weights: Optional[Tensor] = None) -> Tensor:
         if per_sample_weights is not None and self.mode != "sum":
-            raise self._refuse(InvalidArgument("per_sample_weights need mode='sum'"))
+            raise self._fail_on_all_ranks(InvalidArgument("per_sample_weights need mode='sum'"))
         if input.dim() == 2:
             if offsets is not None:
-                raise self._refuse(InvalidArgument("offsets must be None where the input has two dimensions"))
+                raise self._fail_on_all_ranks(InvalidArgument("offsets must be None where the input has two dimensions"))
             n, width = input.shape
             offsets = torch.arange(n + 1, device=input.device) * width
         elif offsets is None:
-            raise self._refuse(InvalidArgument("an input of one dimension needs offsets"))
+            raise self._fail_on_all_ranks(InvalidArgument("an input of one dimension needs offsets"))
         elif not self.include_last_offset:
             offsets = torch.cat([offsets, offsets.new_tensor([input.numel()])])
         weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)

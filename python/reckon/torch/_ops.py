@@ -36,12 +36,12 @@ class OutputMemory:
         size = 4 * n * width
         if size < self._LEAST:
             return torch.empty(n, width, dtype=torch.float32, device="cpu")
-        block = self._take(size)
+        block = self._take_idle_block(size)
         array = (ctypes.c_char * size).from_buffer(block)  # which the tensor holds
-        weakref.finalize(array, self._give, block).atexit = False
+        weakref.finalize(array, self._return_block, block).atexit = False
         return torch.frombuffer(array, dtype=torch.float32).view(n, width)
 
-    def _take(self, size: int) -> mmap.mmap:
+    def _take_idle_block(self, size: int) -> mmap.mmap:
         while self._idle:
             block = self._idle.pop()
             if size <= len(block) <= 2 * size:
@@ -51,7 +51,7 @@ class OutputMemory:
             block.madvise(mmap.MADV_HUGEPAGE)
         return block
 
-    def _give(self, block: mmap.mmap) -> None:
+    def _return_block(self, block: mmap.mmap) -> None:
         if len(self._idle) < self._KEPT:
             self._idle.append(block)
 
@@ -80,10 +80,10 @@ class Collection:
             self.n_kept += 1
             self.pending.setdefault(key, []).append((lookup, tensors, self.n_kept))
             self.n_pending += 1
-            while self.n_pending > _MOST_PENDING or (self.tables.has_dynamic and self._oldest() <= self.n_kept - _MOST_PENDING):
+            while self.n_pending > _MOST_PENDING or (self.tables.has_dynamic and self._oldest_pending() <= self.n_kept - _MOST_PENDING):
                 self.drop(next(iter(self.pending)))
 
-    def _oldest(self) -> int:
+    def _oldest_pending(self) -> int:
         """The number of the oldest that is pending: of a key the last one is taken first."""
         return next(iter(self.pending.values()))[0][2]
 
@@ -123,15 +123,15 @@ class Collection:
         return known
 
 
-def _ids(tensor: Tensor) -> Ids:
+def _address_dtype_and_size(tensor: Tensor) -> Ids:
     return tensor.data_ptr(), _DTYPES[tensor.dtype], tensor.numel()
 
 
-def _key(values: Tensor, offsets: Tensor, weights: Optional[Tensor], keys: Tuple[int, ...], batch: int) -> Any:
+def _lookup_key(values: Tensor, offsets: Tensor, weights: Optional[Tensor], keys: Tuple[int, ...], batch: int) -> Any:
     return values.data_ptr(), offsets.data_ptr(), 0 if weights is None else weights.data_ptr(), keys, batch
 
 
-def _refused(name: str, tensor: Tensor, dtypes: Tuple[torch.dtype, ...]) -> Optional[InvalidArgument]:
+def _tensor_error(name: str, tensor: Tensor, dtypes: Tuple[torch.dtype, ...]) -> Optional[InvalidArgument]:
     if not tensor.is_cpu:
         return InvalidArgument(f"{name} are on {tensor.device}", "the tables are in the processors' memory: give tensors on the CPU")
     if tensor.dtype not in dtypes:
@@ -139,20 +139,20 @@ def _refused(name: str, tensor: Tensor, dtypes: Tuple[torch.dtype, ...]) -> Opti
     return InvalidArgument(f"{name} have {tensor.dim()} dimensions, not one") if tensor.dim() != 1 else None
 
 
-def _find_refused(values: Tensor, offsets: Tensor, weights: Optional[Tensor]) -> Optional[InvalidArgument]:
-    error = _refused("values", values, _WHOLE) or _refused("offsets", offsets, _WHOLE)
+def _find_input_error(values: Tensor, offsets: Tensor, weights: Optional[Tensor]) -> Optional[InvalidArgument]:
+    error = _tensor_error("values", values, _WHOLE) or _tensor_error("offsets", offsets, _WHOLE)
     if error or weights is None:
         return error
     if weights.numel() != values.numel():
         return InvalidArgument(f"{weights.numel()} weights do not fit to {values.numel()} values")
-    return _refused("weights", weights, (torch.float32,))
+    return _tensor_error("weights", weights, (torch.float32,))
 
 
 def _look_up(collection: Collection, lookup: Lookup, inputs: Any, out: Tensor, trains: bool) -> None:
     values, offsets, weights, keys, batch = inputs
     n_keys = (offsets.numel() - 1) // batch if batch else max(keys) + 1
     collection.tables.look_up_keyed(
-        lookup, batch, collection.key_array(keys), n_keys, _ids(values), _ids(offsets), None if weights is None else _ids(weights), out.data_ptr(), trains
+        lookup, batch, collection.key_array(keys), n_keys, _address_dtype_and_size(values), _address_dtype_and_size(offsets), None if weights is None else _address_dtype_and_size(weights), out.data_ptr(), trains
     )
 
 
@@ -161,7 +161,7 @@ def _look_up_bags(
 ) -> Tensor:
     """Vectors [batch, width]. anchor: an empty tensor, of which autograd takes it that it has a gradient. keys: which of the offsets' keys each feature reads."""
     owner = Collection.of(collection)
-    error = _find_refused(values, offsets, weights)
+    error = _find_input_error(values, offsets, weights)
     if error:
         owner.refuse(trains)
         raise error
@@ -176,24 +176,24 @@ def _look_up_bags(
         owner.tables.give(lookup)
         raise
     if trains:
-        owner.keep(_key(*inputs), lookup, (values, offsets, weights))
+        owner.keep(_lookup_key(*inputs), lookup, (values, offsets, weights))
     else:
         owner.tables.give(lookup)
     return out
 
 
-def _fake_bags(anchor: Any, values: Any, offsets: Any, weights: Any, collection: int, keys: Any, batch: int, width: int, trains: bool) -> Any:
+def _fake_look_up_bags(anchor: Any, values: Any, offsets: Any, weights: Any, collection: int, keys: Any, batch: int, width: int, trains: bool) -> Any:
     return values.new_empty((batch, width), dtype=torch.float32)
 
 
-def _give_gradients(gradient: Tensor, values: Tensor, offsets: Tensor, weights: Optional[Tensor], collection: int, keys: List[int], batch: int) -> Tensor:
+def _apply_bag_gradients(gradient: Tensor, values: Tensor, offsets: Tensor, weights: Optional[Tensor], collection: int, keys: List[int], batch: int) -> Tensor:
     """Gives the rows their gradients; the anchor's is empty."""
     owner = Collection.of(collection)
     gradient = gradient.to(torch.float32).contiguous()
     if owner.divisor != 1:
         gradient = gradient / owner.divisor
     inputs = (values.contiguous(), offsets.contiguous(), None if weights is None else weights.contiguous(), tuple(keys), batch)
-    lookup = owner.find(_key(*inputs))
+    lookup = owner.find(_lookup_key(*inputs))
     if lookup is None:
         lookup = owner.tables.take()
         _look_up(owner, lookup, inputs, gradient.new_empty(batch, owner.tables.width), True)
@@ -204,11 +204,11 @@ def _give_gradients(gradient: Tensor, values: Tensor, offsets: Tensor, weights: 
     return gradient.new_zeros(0)
 
 
-def _fake_gradients(gradient: Any, values: Any, offsets: Any, weights: Any, collection: int, keys: Any, batch: int) -> Any:
+def _fake_apply_bag_gradients(gradient: Any, values: Any, offsets: Any, weights: Any, collection: int, keys: Any, batch: int) -> Any:
     return gradient.new_empty((0,), dtype=torch.float32)
 
 
-class _Lease:
+class _PendingLookup:
     """Goes with a graph's node: what it kept is dropped with it."""
 
     def __init__(self, collection: int, key: Any) -> None:
@@ -220,22 +220,22 @@ class _Lease:
             owner.drop(self.key)
 
 
-def _save(ctx: Any, inputs: Any) -> None:
+def _save_for_backward(ctx: Any, inputs: Any) -> None:
     _, values, offsets, weights, collection, keys, batch, _, trains = inputs
     ctx.save_for_backward(values, offsets, weights)
     ctx.collection, ctx.keys, ctx.batch = collection, tuple(keys), batch
     ctx.owner = Collection.of(collection)  # which may lose its module before the backward
     ctx.lease = None
     if trains and type(values) is Tensor and values.is_contiguous() and offsets.is_contiguous() and (weights is None or weights.is_contiguous()):
-        ctx.lease = _Lease(collection, _key(values, offsets, weights, ctx.keys, batch))
+        ctx.lease = _PendingLookup(collection, _lookup_key(values, offsets, weights, ctx.keys, batch))
 
 
-class _Bags(torch.autograd.Function):
+class _BagLookupFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
         with torch._C._AutoDispatchBelowAutograd():
             out = embedding_bags(*inputs)
-        _save(ctx, inputs)
+        _save_for_backward(ctx, inputs)
         return out
 
     @staticmethod
@@ -247,9 +247,9 @@ class _Bags(torch.autograd.Function):
         return anchor, None, None, None, None, None, None, None, None
 
 
-def _with_autograd(*inputs: Any) -> Tensor:
+def _look_up_with_autograd(*inputs: Any) -> Tensor:
     if torch.is_grad_enabled():
-        return _Bags.apply(*inputs)
+        return _BagLookupFunction.apply(*inputs)
     with torch._C._AutoDispatchBelowAutograd():
         return embedding_bags(*inputs)
 
@@ -257,7 +257,7 @@ def _with_autograd(*inputs: Any) -> Tensor:
 _LIBRARY = torch.library.Library("reckon", "DEF")  # not torch.library.custom_op, whose checks of each call take longer than a small lookup
 
 
-def _define(schema: str, call: Any, fake: Any) -> Any:
+def _define_operator(schema: str, call: Any, fake: Any) -> Any:
     name = schema[: schema.index("(")]
     _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
     _LIBRARY.impl(name, call, "CompositeExplicitAutograd")
@@ -265,14 +265,14 @@ def _define(schema: str, call: Any, fake: Any) -> Any:
     return getattr(torch.ops.reckon, name).default
 
 
-embedding_bags = _define(
+embedding_bags = _define_operator(
     "embedding_bags(Tensor anchor, Tensor values, Tensor offsets, Tensor? weights, int collection, int[] keys, int batch, int width, bool trains) -> Tensor",
     _look_up_bags,
-    _fake_bags,
+    _fake_look_up_bags,
 )
-embedding_bags_backward = _define(
+embedding_bags_backward = _define_operator(
     "embedding_bags_backward(Tensor gradient, Tensor values, Tensor offsets, Tensor? weights, int collection, int[] keys, int batch) -> Tensor",
-    _give_gradients,
-    _fake_gradients,
+    _apply_bag_gradients,
+    _fake_apply_bag_gradients,
 )
-_LIBRARY.impl("embedding_bags", _with_autograd, "Autograd")  # as above, beside torch.library.register_autograd
+_LIBRARY.impl("embedding_bags", _look_up_with_autograd, "Autograd")  # as above, beside torch.library.register_autograd

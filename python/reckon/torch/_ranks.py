@@ -16,7 +16,7 @@ from .._embeddings import Tables
 from ..errors import InvalidArgument
 
 
-def _bytes_at(address: int, n: int) -> Tensor:
+def _view_bytes(address: int, n: int) -> Tensor:
     """A view."""
     return torch.frombuffer((ctypes.c_char * n).from_address(address), dtype=torch.uint8) if n else torch.empty(0, dtype=torch.uint8)
 
@@ -45,7 +45,7 @@ class Ranks:
         own = distributed.new_group(members, backend="gloo", use_local_synchronization=True)
 
         def all_to_all(send: int, send_bytes: Any, receive: int, receive_bytes: Any) -> None:
-            to, from_ = _bytes_at(receive, sum(receive_bytes)), _bytes_at(send, sum(send_bytes))
+            to, from_ = _view_bytes(receive, sum(receive_bytes)), _view_bytes(send, sum(send_bytes))
             distributed.all_to_all_single(to, from_, receive_bytes, send_bytes, group=own)
 
         return cls(Comm.from_functions(distributed.get_rank(own), len(members), all_to_all, timeout_s))

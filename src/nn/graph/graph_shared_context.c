@@ -92,7 +92,7 @@ static bool node_reads_columns(const rk_graph_context *c, const rk_node *node, i
     if (node->op->is_view) return are_columns_read(c, node->number, first, count);
     if (rk_forward_op(node, false)->takes_context && is_whole_value_from_context(c, from)) return false;
     if (rk_forward_op(node, false)->begin && !rk_forward_op(node, false)->takes_context)
-        return first + count > count_context_columns(c, node);
+        return first + count > count_context_columns_of_node(c, node);
     if (node->op == &rk_op_slice) {
         int64_t begin = first > node->options.first ? first : node->options.first,
                 slice_end = node->options.first + (int64_t)node->options.count,

@@ -1,7 +1,7 @@
 /* Parts of tensors: names that tell them, and any cut of a table read back from any other. */
 #include "testing.h"
 
-#include "train/checkpoint/tensor_part.h"
+#include "base/tensor/tensor_part.h"
 
 static void test_names(void **state) {
     (void)state;

@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "base/memory.h"
 #include "base/struct_size.h"
+#include "base/tensor/tensor_part.h"
 #include "embedding/collection/sharded_embeddings.h"
 #include "embedding/dynamic/key_sketch.h"
 
@@ -111,28 +112,26 @@ typedef struct state_parts {
     size_t n, capacity;
 } state_parts;
 
-/* "table/<table>/<tensor>", which may end with "[first..end:total]". */
-static rk_status parse_name(const char *name, const char *table, state_part *out) {
+/* entry: "table/<table>/<tensor>", as a whole or as rows of it that follow each other. */
+static rk_status parse_tensor_name(const rk_state_dict_entry *entry, const char *table, state_part *out) {
+    rk_tensor_part part;
     size_t n_prefix = strlen("table/") + strlen(table) + 1;
-    const char *tensor = name + n_prefix, *range = strchr(tensor, '[');
-    long long first, end, total;
-    size_t n = range ? (size_t)(range - tensor) : strlen(tensor);
-    RK_FAIL_IF(strlen(name) < n_prefix || n >= MAX_NAME, RK_INTERNAL, "'%s' is no tensor of table '%s'", name,
-               table);
-    memcpy(out->name, tensor, n);
+    RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
+    size_t n = part.name_bytes - n_prefix;
+    RK_FAIL_IF(part.name_bytes < n_prefix || n >= MAX_NAME, RK_INTERNAL, "'%s' is no tensor of table '%s'",
+               entry->name, table);
+    memcpy(out->name, part.name + n_prefix, n);
     out->name[n] = '\0';
-    if (range && sscanf(range, "[%lld..%lld:%lld]", &first, &end, &total) == 3) {
-        out->first = first;
-        out->total = total;
-    }
+    out->first = part.is_block ? part.first : 0;
+    out->total = part.is_block ? part.n_rows : entry->dims[0];
     return RK_OK;
 }
 
 static rk_status add_parts_of_table(const rk_state_dict *state, const char *table, state_parts *parts) {
     for (size_t i = 0; i < state->n; i++) {
         const rk_state_dict_entry *entry = &state->entries[i];
-        state_part part = {.total = entry->dims[0], .entry = *entry};
-        RK_TRY(parse_name(entry->name, table, &part));
+        state_part part = {.entry = *entry};
+        RK_TRY(parse_tensor_name(entry, table, &part));
         RK_TRY(rk_grow(&parts->list, parts->n, &parts->capacity, sizeof *parts->list));
         parts->list[parts->n++] = part;
     }
@@ -462,7 +461,7 @@ static rk_status load_given_keys(rk_embeddings *e, int32_t t, const given_state 
 static rk_status fill_state_entry(const rk_embeddings *e, int32_t t, const given_state *given,
                                   const rk_state_dict_entry *entry) {
     state_part part = {.entry = *entry};
-    RK_TRY(parse_name(entry->name, e->tables[t].config.name, &part));
+    RK_TRY(parse_tensor_name(entry, e->tables[t].config.name, &part));
     const wanted_tensor *w = find_expected_tensor(&given->wanted, part.name);
     const rk_tensor *from = find_given_tensor(given, part.name);
     RK_FAIL_IF(!from || entry->order || part.first + entry->dims[0] > from->shape[0], RK_INTERNAL,

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/text/name_map.h"
 #include "embedding/config/row_formats.h"
-#include "train/checkpoint/tensor_part.h"
+#include "base/tensor/tensor_part.h"
 
 typedef struct mapped_table {
     char *name; /* of the tensor */

@@ -11,7 +11,7 @@
 #include "embedding/redis/redis_row_source.h"
 #include "train/checkpoint/mapped_keys.h"
 #include "train/checkpoint/mapped_rows.h"
-#include "train/checkpoint/tensor_part.h"
+#include "base/tensor/tensor_part.h"
 
 enum { PIECE_BYTES = 4 << 20 };
 

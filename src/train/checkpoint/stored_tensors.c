@@ -13,7 +13,7 @@
 #include "model/step/residual.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/rows_on_disk.h"
-#include "train/checkpoint/tensor_part.h"
+#include "base/tensor/tensor_part.h"
 
 void rk_stored_tensors_close(rk_stored_tensors *tensors) {
     for (size_t i = 0; i < tensors->n; i++) {

@@ -12,7 +12,7 @@
 #include "embedding/local/state/row_before_images.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/stored_tensors.h"
-#include "train/checkpoint/tensor_part.h"
+#include "base/tensor/tensor_part.h"
 #include "train/config/resume_check.h"
 #include "train/run/convert_before_image.h"
 

@@ -45,14 +45,14 @@ int64_t rk_trainer_displayed_epoch(const rk_trainer *t) {
     return at.row == 0 && at.epoch > 0 ? at.epoch - 1 : at.epoch;
 }
 
-rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t most, rk_dataset **out) {
+rk_status rk_trainer_open_split(rk_trainer *t, const char *split, int64_t max_batch_size, rk_dataset **out) {
     rk_config *c = t->config;
     const rk_transforms *transforms;
     RK_TRY(rk_config_transforms(c, notify_stage, t, &transforms));
     rk_dataset_options options = rk_config_dataset_options(c, split);
     if (c->train.evaluate.batch_size && strcmp(split, "train") != 0)
         options.batch_size = c->train.evaluate.batch_size;
-    if (options.batch_size > most) options.batch_size = most;
+    if (options.batch_size > max_batch_size) options.batch_size = max_batch_size;
     if (t->reader >= 0) {
         options.share = t->reader;
         options.n_shares = t->n_readers;

@@ -52,8 +52,9 @@ bool rk_trainer_trains(const rk_trainer *trainer); /* this rank; once the model 
 void rk_trainer_end_other_ranks(rk_trainer *trainer);
 /* On a rank that only reads: until trainers leave. */
 rk_status rk_trainer_run_data_loader(rk_trainer *trainer);
-/* Batches of no more than `most` samples, on a rank that only reads those that are its own. */
-rk_status rk_trainer_open_split(rk_trainer *trainer, const char *split, int64_t most, rk_dataset **out);
+/* Batches of no more than max_batch_size samples, on a rank that only reads those that are its own. */
+rk_status rk_trainer_open_split(rk_trainer *trainer, const char *split, int64_t max_batch_size,
+                                rk_dataset **out);
 /* The data's first batch, the same on all ranks; the planner counts its loads. */
 typedef struct rk_trainer_sample {
     const rk_batch *batch; /* NULL on ranks that only read, but the first */

@@ -1,7 +1,7 @@
 /* Tensors of which a file or a rank has a part: "table/user/rows[2:1000:4,0:64]" is rows 2, 6, ... below
  * 1000, and of those columns 0 to 63; "table/item/keys[120..340:1000]" is rows 120 to 339 of 1000. */
-#ifndef RK_TRAIN_CHECKPOINT_TENSOR_PART_H
-#define RK_TRAIN_CHECKPOINT_TENSOR_PART_H
+#ifndef RK_BASE_TENSOR_TENSOR_PART_H
+#define RK_BASE_TENSOR_TENSOR_PART_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "train/checkpoint/tensor_part.h"
+#include "base/tensor/tensor_part.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -94,7 +94,7 @@ static double loops_for_milliseconds(double ms) {
     return ms * 1e-3 * PROBED / (seconds_now() - begin);
 }
 
-static rk_ids ids_of(const sizes *s, const int64_t *keys) {
+static rk_ids ids_of_keys(const sizes *s, const int64_t *keys) {
     return (rk_ids){NULL, s->hotness, keys, NULL};
 }
 
@@ -105,7 +105,7 @@ static void count_disk_reads(side *now) {
 }
 
 static double run_step(const sizes *s, side *now, const int64_t *keys, const int64_t *next, bool is_counted) {
-    rk_ids ids = ids_of(s, keys), ids_next = ids_of(s, next);
+    rk_ids ids = ids_of_keys(s, keys), ids_next = ids_of_keys(s, next);
     rk_activation activation = {now->out, s->dim, NULL};
     rk_disk_row_cache *tier = now->embeddings->tables[0].tier;
     double begin = seconds_now();

@@ -61,7 +61,7 @@ static int run_embedding_server(rk_model *model, rk_comm *comm) {
     return 0;
 }
 
-static void print_exchange(const rk_model_comm_traffic *was, const rk_model_comm_traffic *now) {
+static void print_comm_traffic(const rk_model_comm_traffic *was, const rk_model_comm_traffic *now) {
     double n = (double)(now->n_batches - was->n_batches);
     printf(
         ", \"bytes_sent\": %.0f, \"bytes_sent_most\": %.0f, \"rows_wait_s\": %.6f, \"sum_wait_s\": %.6f, "
@@ -126,7 +126,7 @@ int main(int argc, char **argv) {
     rk_model_comm_traffic now = rk_model_count_comm_traffic(model);
     cpu = (cpu_seconds() - cpu) / (double)steps;
     printf("]");
-    if (rk_comm_size(comm) > 1) print_exchange(&exchanged, &now);
+    if (rk_comm_size(comm) > 1) print_comm_traffic(&exchanged, &now);
     printf(", \"cpu_s\": %.6f, \"first_seconds\": %.6f, \"build_seconds\": %.3f, \"losses\": [", cpu, first,
            build_seconds);
     int64_t n_losses = warm + steps + finish_begun_batches(model, losses + warm + steps);

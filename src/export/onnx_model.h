@@ -57,7 +57,7 @@ rk_onnx_value rk_onnx_dynamic_batch_size(rk_onnx_model *m);
 /* Memory for the writer's caller, as rk_alloc; false: a failure, which is the writer's from here on. */
 bool rk_onnx_allocate(rk_onnx_model *m, size_t n, size_t bytes, void *out);
 
-/* Rows of a table, f32 [..., dim], for ids of n_dims dimensions, or keys (onnx_rows.c). */
+/* Rows of a table, f32 [..., dim], for ids of n_dims dimensions, or keys (onnx_table_lookup.c). */
 rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_value ids, int32_t n_dims);
 rk_onnx_value rk_onnx_gather(rk_onnx_model *m, rk_onnx_value from, rk_onnx_value at); /* along axis 0 */
 
@@ -77,7 +77,7 @@ rk_onnx_value rk_onnx_transform_dense(rk_onnx_model *m);
 
 /* Lookup f, made when it is first asked for: [batch, width] (onnx_lookups.c). */
 rk_onnx_value rk_onnx_look_up_feature(rk_onnx_model *m, int32_t f);
-/* Lookup f of padded ids: sums of bags, sequences, and their lengths [batch] (onnx_padded.c). */
+/* Lookup f of padded ids: sums of bags, sequences, and their lengths [batch] (onnx_padded_inputs.c). */
 rk_onnx_value rk_onnx_padded_combine_bags(rk_onnx_model *m, int32_t f);
 rk_onnx_value rk_onnx_padded_sequence(rk_onnx_model *m, int32_t f);
 rk_onnx_value rk_onnx_padded_lengths(rk_onnx_model *m, int32_t f);

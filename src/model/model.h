@@ -14,7 +14,7 @@
 #include "embedding/planner/sharding_planner.h"
 #include "kernels/inline/metric_rules.h"
 #include "model/step/rank_batch.h"
-#include "model/cuda/model_device.h"
+#include "model/cuda/gpu_options.h"
 #include "model/model_config.h"
 #include "nn/dense_optimizer.h"
 #include "nn/ranking_positions.h"

@@ -26,7 +26,7 @@ static rk_status model_kind_error(const rk_model_options *options, const char *m
 }
 
 /* What the run file asks of a GPU and does not get: names the line that asks for one. */
-static rk_status device_error(const rk_model_options *options, rk_status status) {
+static rk_status gpu_config_error(const rk_model_options *options, rk_status status) {
     bool is_asked_wrongly = status == RK_UNSUPPORTED || status == RK_INVALID_ARGUMENT;
     return is_asked_wrongly ? rk_yaml_error(options->yaml,
                                             options->yaml ? rk_yaml_get(options->yaml->root, "device") : NULL,
@@ -422,7 +422,7 @@ static rk_status create_training_state(rk_model *model, const rk_model_options *
 static rk_status create_engine(rk_model *model, const rk_model_options *options,
                                const rk_collection_config *collection) {
     if (!options->device) return rk_cpu_engine_create(model, options, collection);
-    return device_error(options, rk_cuda_engine_create(model, options->device));
+    return gpu_config_error(options, rk_cuda_engine_create(model, options->device));
 }
 
 /* Links of the rows' files are to be in the run's folder: that is better said before hours of training. */
@@ -482,7 +482,7 @@ static rk_status build_whole_model(rk_model *model, const rk_model_options *opti
     rk_ranks_set_sample_splits(model->ranks, micro_batch, model->max_here);
     RK_TRY(create_store(model, options, collection));
     if (options->device && options->cluster)
-        RK_TRY(device_error(options, rk_device_ranks_check_supported(model, options->staleness)));
+        RK_TRY(gpu_config_error(options, rk_device_ranks_check_supported(model, options->staleness)));
     if (!rk_model_is_trainer_rank(model)) {
         rk_graph_free(model->graph); /* which was for its shapes */
         model->graph = NULL;

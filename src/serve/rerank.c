@@ -47,14 +47,14 @@ static void release_reranking(reranking *r) {
     RK_FREE_ALL(r->groups, r->predictions, r->item_texts, r->row_numbers, r->scores);
 }
 
-static bool ranks_before(const candidate *a, const candidate *b) {
+static bool scores_higher(const candidate *a, const candidate *b) {
     return a->score != b->score ? a->score > b->score : a->row < b->row;
 }
 
 static void sift_down_worst(candidate *heap, size_t n) {
     for (size_t at = 0, child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && ranks_before(&heap[child], &heap[child + 1])) child++;
-        if (!ranks_before(&heap[at], &heap[child])) return;
+        if (child + 1 < n && scores_higher(&heap[child], &heap[child + 1])) child++;
+        if (!scores_higher(&heap[at], &heap[child])) return;
         candidate moved = heap[at];
         heap[at] = heap[child];
         heap[child] = moved;
@@ -63,14 +63,14 @@ static void sift_down_worst(candidate *heap, size_t n) {
 
 static rk_status push_candidate(group *g, size_t k, candidate c) {
     if (g->n == k) {
-        if (!ranks_before(&c, &g->best[0])) return RK_OK;
+        if (!scores_higher(&c, &g->best[0])) return RK_OK;
         g->best[0] = c;
         sift_down_worst(g->best, k);
         return RK_OK;
     }
     RK_TRY(rk_grow(&g->best, g->n, &g->capacity, sizeof *g->best));
     size_t at = g->n++;
-    for (; at && ranks_before(&g->best[(at - 1) / 2], &c); at = (at - 1) / 2)
+    for (; at && scores_higher(&g->best[(at - 1) / 2], &c); at = (at - 1) / 2)
         g->best[at] = g->best[(at - 1) / 2];
     g->best[at] = c;
     return RK_OK;
@@ -125,7 +125,7 @@ static rk_status read_all_candidates(reranking *r) {
 }
 
 static int compare_best_first(const void *a, const void *b) {
-    return ranks_before(a, b) ? -1 : 1;
+    return scores_higher(a, b) ? -1 : 1;
 }
 
 static rk_status write_ranked_group(reranking *r, size_t number) {

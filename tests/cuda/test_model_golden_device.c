@@ -1,7 +1,7 @@
 /* The models' goldens, made by PyTorch, once more on a GPU: losses, parameters and predictions of a few steps
  * of every preset. */
 #include "cuda/device_testing.h"
-#include "model/cuda/model_device.h"
+#include "model/cuda/gpu_options.h"
 
 static const rk_model_device gpu = {0};
 #define GOLDEN_DEVICE (&gpu)

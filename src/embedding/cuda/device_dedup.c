@@ -69,7 +69,7 @@ static void copy_offsets_to_upload(void *context, size_t f, int thread) {
         p->batch_context->offsets[to->first_offset + s] = (uint32_t)p->ids[f].offsets[s];
 }
 
-static rk_status check_leaves(const rk_device_tables *d, int64_t n) {
+static rk_status check_gradient_leaves(const rk_device_tables *d, int64_t n) {
     for (int32_t f = 0; f < d->n_features; f++)
         RK_FAIL_IF(d->embeddings->leaves[f].first_leaf ||
                        (d->embeddings->leaves[f].leaf_samples && n > d->embeddings->leaves[f].leaf_samples),
@@ -123,7 +123,7 @@ static upload_layout lay_out_upload(const packing *p, rk_cuda_feature_ids *out) 
     return at;
 }
 
-static rk_status pack_upload(packing *p) {
+static rk_status pack_batch_for_upload(packing *p) {
     rk_device_tables *d = p->tables;
     rk_device_batch_context *batch_context = p->batch_context;
     upload_layout at = lay_out_upload(p, NULL);
@@ -215,10 +215,10 @@ static rk_status pack_and_upload(packing *p, rk_stream *upload, rk_stream *strea
     rk_device_batch_context *batch_context = p->batch_context;
     rk_device_tables_count_new_rows(d, batch_context);
     RK_TRY(rk_device_tables_grow(d));
-    RK_TRY(pack_upload(p));
+    RK_TRY(pack_batch_for_upload(p));
     if (atomic_load(&p->too_large)) {
         batch_context->wide = true;
-        RK_TRY(pack_upload(p));
+        RK_TRY(pack_batch_for_upload(p));
     }
     batch_context->number = ++d->n_batches;
     fill_batch_descriptor(d, batch_context);
@@ -241,7 +241,7 @@ rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stre
                (long long)d->max_batch);
     RK_FAIL_IF(d->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
     RK_FAIL_IF(d->n_under_way == 2, RK_INVALID_ARGUMENT, "two batches are already in flight on the GPU");
-    if (training && !d->of_ranks) RK_TRY(check_leaves(d, n));
+    if (training && !d->of_ranks) RK_TRY(check_gradient_leaves(d, n));
     rk_device_batch_context *batch_context = &d->batch_contexts[(d->oldest + d->n_under_way) % 2];
     RK_TRY(rk_device_batch_context_wait(batch_context));
     batch_context->training = training;

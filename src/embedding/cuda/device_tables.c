@@ -2,11 +2,11 @@
 
 #include "base/memory.h"
 
-static size_t slot_bytes(const rk_cuda_table *table, int s) {
+static size_t bytes_of_slot(const rk_cuda_table *table, int s) {
     return (size_t)table->n_places * (size_t)table->slot_widths[s] * sizeof(float);
 }
 
-static size_t rows_bytes(const rk_cuda_table *table) {
+static size_t bytes_of_rows(const rk_cuda_table *table) {
     return (size_t)table->n_places * (size_t)table->dim * rk_dtype_bytes((rk_dtype)table->dtype);
 }
 
@@ -24,9 +24,9 @@ static rk_status allocate_device_table(rk_device_tables *d, int32_t t) {
     const rk_table *home = d->homes[t];
     rk_cuda_table *table = &d->tables[t];
     if (d->lent) return RK_OK;
-    RK_TRY(rk_device_tables_alloc(d, rows_bytes(table), &table->rows));
+    RK_TRY(rk_device_tables_alloc(d, bytes_of_rows(table), &table->rows));
     for (int s = 0; s < home->n_slots; s++)
-        RK_TRY(rk_device_tables_alloc(d, slot_bytes(table, s), &table->slots[s]));
+        RK_TRY(rk_device_tables_alloc(d, bytes_of_slot(table, s), &table->slots[s]));
     if (table->is_dynamic)
         RK_TRY(rk_device_tables_alloc(d, (size_t)table->n_places * sizeof *table->keys, &table->keys));
     if (!rk_cuda_table_is_cached(table)) return RK_OK;
@@ -36,12 +36,12 @@ static rk_status allocate_device_table(rk_device_tables *d, int32_t t) {
 
 static void free_device_table(rk_device_tables *d, rk_cuda_table *table) {
     if (d->lent) return;
-    rk_device_tables_dealloc(d, rows_bytes(table), table->rows);
+    rk_device_tables_dealloc(d, bytes_of_rows(table), table->rows);
     rk_device_tables_dealloc(d, (size_t)table->n_places * sizeof *table->keys, table->keys);
     rk_device_tables_dealloc(d, (size_t)table->n_places * sizeof *table->frames, table->frames);
     if (table->home_rows) rk_device_unpin(d->device, table->home_rows);
     for (int s = 0; s < 2; s++) {
-        rk_device_tables_dealloc(d, slot_bytes(table, s), table->slots[s]);
+        rk_device_tables_dealloc(d, bytes_of_slot(table, s), table->slots[s]);
         if (table->home_slots[s]) rk_device_unpin(d->device, table->home_slots[s]);
     }
 }
@@ -49,9 +49,10 @@ static void free_device_table(rk_device_tables *d, rk_cuda_table *table) {
 /* Of `from` to a table that has room for its rows. */
 static void copy_rows_to_grown_table(const rk_device_tables *d, const rk_cuda_table *table,
                                      const rk_cuda_table *from) {
-    rk_stream_copy(d->stream, table->rows, from->rows, rows_bytes(from));
+    rk_stream_copy(d->stream, table->rows, from->rows, bytes_of_rows(from));
     for (int s = 0; s < 2; s++)
-        if (from->slots[s]) rk_stream_copy(d->stream, table->slots[s], from->slots[s], slot_bytes(from, s));
+        if (from->slots[s])
+            rk_stream_copy(d->stream, table->slots[s], from->slots[s], bytes_of_slot(from, s));
     rk_stream_copy(d->stream, table->keys, from->keys, (size_t)from->n_places * sizeof *from->keys);
 }
 
@@ -219,11 +220,11 @@ static rk_status upload_or_download_table(rk_device_tables *d, int32_t t, bool t
         return rk_stream_sync(d->stream);
     }
     uint64_t n = (uint64_t)home->config.n_rows; /* of a dynamic table those that were ever in use */
-    RK_TRY(upload_or_download(d, table->rows, home->rows.data, rows_bytes(table) / table->n_places * n,
+    RK_TRY(upload_or_download(d, table->rows, home->rows.data, bytes_of_rows(table) / table->n_places * n,
                               to_device));
     for (int s = 0; s < home->n_slots; s++)
         RK_TRY(upload_or_download(d, table->slots[s], home->slot_values[s],
-                                  slot_bytes(table, s) / table->n_places * n, to_device));
+                                  bytes_of_slot(table, s) / table->n_places * n, to_device));
     return to_device && table->is_dynamic ? upload_row_keys(d, table, home->dynamic->info, n) : RK_OK;
 }
 

@@ -59,7 +59,7 @@ static void list_keys_of_buckets(void *context, size_t task, int thread) {
     }
 }
 
-static rk_status reserve_candidates(rk_dynamic_table *t, int64_t n) {
+static rk_status reserve_candidate_arrays(rk_dynamic_table *t, int64_t n) {
     RK_TRY(rk_reserve(&t->candidate_keys, &t->candidate_keys_capacity, (size_t)n, sizeof *t->candidate_keys));
     return rk_reserve(&t->candidate_counts, &t->candidate_counts_capacity, (size_t)n,
                       sizeof *t->candidate_counts);
@@ -78,7 +78,7 @@ rk_status rk_dynamic_list_keys(rk_dynamic_table *t) {
         n_candidates += t->buckets[b].n_counted;
     }
     RK_TRY(rk_reserve(&t->order, &t->order_capacity, (size_t)n_rows, sizeof *t->order));
-    RK_TRY(reserve_candidates(t, n_candidates));
+    RK_TRY(reserve_candidate_arrays(t, n_candidates));
     t->n_candidates = n_candidates;
     listing l = {t, rows, candidates};
     rk_parallel_for(rk_block_count(n_buckets, BUCKETS_AT_ONCE), list_keys_of_buckets, &l);
@@ -288,7 +288,7 @@ rk_status rk_dynamic_load_candidates(rk_dynamic_table *t, int64_t first, int64_t
               .take = insert_loaded_candidate,
               .reserve = reserve_more_counts,
               .failure = RK_FAILURE_INIT};
-    RK_TRY(reserve_candidates(t, t->n_candidates + l.n));
+    RK_TRY(reserve_candidate_arrays(t, t->n_candidates + l.n));
     RK_TRY(load_key_ranges(&l, &t->loaded_candidates, (rk_key_range){first, n, t->n_candidates}, total));
     t->n_candidates += l.n;
     return RK_OK;

@@ -12,7 +12,7 @@ static uint32_t probe_distance(uint32_t from, uint32_t to, uint32_t size) {
     return to >= from ? to - from : to + size - from;
 }
 
-static bool is_full(uint64_t n, uint64_t size) {
+static bool is_hash_table_full(uint64_t n, uint64_t size) {
     return 5 * n > 4 * size;
 }
 
@@ -61,7 +61,7 @@ void rk_key_bucket_clear(rk_key_bucket *b) {
 }
 
 rk_status rk_key_bucket_reserve(rk_key_bucket *b, const rk_key_info *info, uint32_t n, uint32_t most) {
-    if (b->entries && !is_full(n, b->size)) return RK_OK;
+    if (b->entries && !is_hash_table_full(n, b->size)) return RK_OK;
     rk_key_bucket grown = {0};
     RK_TRY(choose_grown_size(b->size, n, most, &grown.size));
     RK_TRY(rk_alloc(grown.size, sizeof *grown.entries, &grown.entries));
@@ -94,7 +94,7 @@ static void add_count(rk_key_bucket *b, int64_t key, uint32_t uses) {
 }
 
 rk_status rk_key_bucket_reserve_counts(rk_key_bucket *b, uint32_t n, uint32_t most) {
-    if (b->uses && !is_full(n, b->counted_size)) return RK_OK;
+    if (b->uses && !is_hash_table_full(n, b->counted_size)) return RK_OK;
     rk_key_bucket grown = {0};
     RK_TRY(choose_grown_size(b->counted_size, n, most, &grown.counted_size));
     rk_status status =

@@ -82,10 +82,10 @@ static void halve_counters(const rk_key_sketch *s) {
     rk_key_sketch_recount_load(s);
 }
 
-static bool is_full(const rk_key_sketch *s, int64_t min_count) {
+static bool is_sketch_full(const rk_key_sketch *s, int64_t min_count) {
     return s->is_bloom ? 5 * *s->load > 2 * (int64_t)s->width : *s->load > (int64_t)s->width * min_count / 4;
 }
 
 void rk_key_sketch_halve_if_full(const rk_key_sketch *s, int64_t min_count) {
-    while (is_full(s, min_count)) halve_counters(s);
+    while (is_sketch_full(s, min_count)) halve_counters(s);
 }

@@ -69,13 +69,13 @@ static double memory_capacity_of_owner(const owner *o) {
     return isinf(o->capacity.memory_bytes) ? 1 : fmax(o->capacity.memory_bytes, 1);
 }
 
-static double relative_seconds(const choice *c, const owner *o) {
+static double relative_seconds_of_owner(const choice *c, const owner *o) {
     return c->mean_seconds > 0 ? o->seconds / c->mean_seconds : 0;
 }
 
-static double relative_load(const choice *c, const owner *o) {
+static double relative_load_of_owner(const choice *c, const owner *o) {
     double filled = c->fill > 0 ? o->bytes / memory_capacity_of_owner(o) / c->fill : 0;
-    return fmax(relative_seconds(c, o), filled);
+    return fmax(relative_seconds_of_owner(c, o), filled);
 }
 
 static double wire_bytes_of_traffic(const rk_table_traffic *traffic) {
@@ -99,7 +99,8 @@ static slice make_column_slice(const choice *c, int32_t t, const rk_table_placem
                    (traffic.lookup_bytes + traffic.update_bytes) / placement->n_slices};
 }
 
-static void assign_part(choice *c, int32_t t, const slice *s, int32_t number, int32_t part, owner *o) {
+static void assign_part_to_owner(choice *c, int32_t t, const slice *s, int32_t number, int32_t part,
+                                 owner *o) {
     const rk_table_placement *p = s->placement;
     double share =
         p->n_parts > 1 ? rk_table_part_load_share(c->request, &c->candidates[t].load, part, p->n_parts) : 1;
@@ -115,7 +116,7 @@ static void assign_part(choice *c, int32_t t, const slice *s, int32_t number, in
 static owner *least_loaded_owner(const choice *c) {
     owner *best = &c->owners[0];
     for (int32_t i = 1; i < c->n_owners; i++)
-        if (relative_load(c, &c->owners[i]) < relative_load(c, best)) best = &c->owners[i];
+        if (relative_load_of_owner(c, &c->owners[i]) < relative_load_of_owner(c, best)) best = &c->owners[i];
     return best;
 }
 
@@ -131,18 +132,19 @@ static int compare_descending(const void *a, const void *b) {
 }
 
 /* The parts with most to do go to the owners with least; all hold as many rows. */
-static rk_status assign_parts(choice *c, int32_t t, const slice *s, int32_t number) {
+static rk_status assign_parts_to_owners(choice *c, int32_t t, const slice *s, int32_t number) {
     const rk_table_placement *p = s->placement;
     const rk_table_statistics *load = &c->candidates[t].load;
     RK_AUTOFREE ranked *parts = NULL, *takers = NULL;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)p->n_parts, parts), RK_ARRAY((size_t)c->n_dealt, takers)));
     for (int32_t i = 0; i < p->n_parts; i++)
         parts[i] = (ranked){load->n_hot ? rk_table_part_load_share(c->request, load, i, p->n_parts) : 0, i};
-    for (int32_t i = 0; i < c->n_dealt; i++) takers[i] = (ranked){-relative_seconds(c, c->order[i]), i};
+    for (int32_t i = 0; i < c->n_dealt; i++)
+        takers[i] = (ranked){-relative_seconds_of_owner(c, c->order[i]), i};
     if (load->n_hot) qsort(parts, (size_t)p->n_parts, sizeof *parts, compare_descending);
     qsort(takers, (size_t)c->n_dealt, sizeof *takers, compare_descending);
     for (int32_t i = 0; i < p->n_parts; i++)
-        assign_part(c, t, s, number, parts[i].number, c->order[takers[i % c->n_dealt].number]);
+        assign_part_to_owner(c, t, s, number, parts[i].number, c->order[takers[i % c->n_dealt].number]);
     return RK_OK;
 }
 
@@ -207,12 +209,13 @@ static rk_status place_table_on_owners(choice *c, int32_t t) {
     for (int32_t number = 0; number < placement->n_slices; number++) {
         if (table->constraint && table->constraint->n_ranks)
             for (int32_t p = 0; p < placement->n_parts; p++)
-                assign_part(c, t, &s, number, p,
-                            owner_at_rank(c, table->constraint->ranks[number * placement->n_parts + p]));
+                assign_part_to_owner(
+                    c, t, &s, number, p,
+                    owner_at_rank(c, table->constraint->ranks[number * placement->n_parts + p]));
         else if (placement->n_parts > 1)
-            RK_TRY(assign_parts(c, t, &s, number));
+            RK_TRY(assign_parts_to_owners(c, t, &s, number));
         else
-            assign_part(c, t, &s, number, 0, least_loaded_owner(c));
+            assign_part_to_owner(c, t, &s, number, 0, least_loaded_owner(c));
     }
     return RK_OK;
 }
@@ -249,7 +252,7 @@ static rk_status place_all_tables(choice *c, double largest_whole) {
 static double compute_imbalance(const choice *c) {
     double most = relative_load_of_trainers(c, c->wire_bytes) / c->least_level, fullest = 0;
     for (int32_t i = 0; i < c->n_owners; i++) {
-        most = fmax(most, relative_load(c, &c->owners[i]));
+        most = fmax(most, relative_load_of_owner(c, &c->owners[i]));
         fullest = fmax(fullest, c->owners[i].bytes / c->owners[i].capacity.memory_bytes);
     }
     return fullest > 1 ? 1e9 * fullest : most;
@@ -259,7 +262,7 @@ static double compute_imbalance(const choice *c) {
 typedef enum measure { BY_SPEED, BY_MEMORY, BY_WHAT_IS_LEFT, MEASURES } measure;
 
 static double weight_of_owner(const choice *c, const owner *o, measure by) {
-    if (by == BY_WHAT_IS_LEFT) return fmax(1 - relative_load(c, o), 0);
+    if (by == BY_WHAT_IS_LEFT) return fmax(1 - relative_load_of_owner(c, o), 0);
     return by == BY_MEMORY ? memory_capacity_of_owner(o) : 1 / estimate_owner_seconds(o, 1, 10);
 }
 
@@ -377,7 +380,7 @@ static rk_sharding choose_sharding(choice *c, int32_t t, double bytes_of_owner) 
     }
 }
 
-static void fill_candidate(choice *c, int32_t t, const rk_planner_constraint *constraint) {
+static void fill_table_candidate(choice *c, int32_t t, const rk_planner_constraint *constraint) {
     const rk_planner_request *request = c->request;
     const rk_table_config *config = &request->tables[t];
     candidate *table = &c->candidates[t];
@@ -405,11 +408,11 @@ static void estimate_candidate_traffic(choice *c, int32_t t, double bytes_of_own
     table->memory_bytes = traffic.lookup_bytes + traffic.update_bytes;
 }
 
-static void fill_candidates(choice *c, const int32_t *constraint_of) {
+static void fill_table_candidates(choice *c, const int32_t *constraint_of) {
     const rk_planner_request *request = c->request;
     double wire = 0, memory = 0, bytes = 0, memory_there = 0, speed = 0;
     for (int32_t t = 0; t < request->n_tables; t++) {
-        fill_candidate(c, t, constraint_of[t] < 0 ? NULL : &request->constraints[constraint_of[t]]);
+        fill_table_candidate(c, t, constraint_of[t] < 0 ? NULL : &request->constraints[constraint_of[t]]);
         if (c->candidates[t].sharding != RK_SHARD_REPLICATED) bytes += c->candidates[t].bytes;
     }
     for (int32_t t = 0; t < request->n_tables; t++) {
@@ -457,7 +460,7 @@ static rk_status choose_plan(choice *c) {
             .number = i, .capacity = capacity_of_rank(request, rk_roles_owner_rank(&request->roles, i))};
     for (int32_t r = 0; r < request->roles.n_trainers; r++)
         c->trainers_speed += capacity_of_rank(request, r).network_speed;
-    fill_candidates(c, constraint_of);
+    fill_table_candidates(c, constraint_of);
     RK_TRY(sort_tables_by_size(c));
     return balance_owners(c);
 }

@@ -178,7 +178,7 @@ static rk_status receive_replies(rk_redis_node *node, rk_redis_reply_handler tak
     return RK_OK;
 }
 
-static void send_output(rk_redis_node *node) {
+static void send_pending_output(rk_redis_node *node) {
     rk_buffer *output = &node->output;
     ssize_t n =
         send(node->descriptor, output->data + node->n_sent, output->n_bytes - node->n_sent, MSG_NOSIGNAL);
@@ -228,7 +228,7 @@ static rk_status handle_poll_events(rk_redis_node *node, short events, rk_redis_
                                     void *context) {
     if (!node->connected && !finish_connecting(node)) return RK_OK;
     if (events & (POLLOUT | POLLERR) && has_unsent_output(node))
-        send_output(node); /* a connection that failed says so */
+        send_pending_output(node); /* a connection that failed says so */
     return node->reader && events & (POLLIN | POLLERR | POLLHUP) ? receive_replies(node, take, context)
                                                                  : RK_OK;
 }

@@ -117,8 +117,8 @@ static int id_bytes_for_rows(int64_t n_rows) {
 }
 
 /* Rows of 16 bits travel as they are; else as `wire` says. */
-static rk_table_shard_stream make_stream(const rk_sharded *s, const rk_sharded_options *o, int32_t shard,
-                                         int32_t feature) {
+static rk_table_shard_stream make_stream_of_feature(const rk_sharded *s, const rk_sharded_options *o,
+                                                    int32_t shard, int32_t feature) {
     const rk_table_config *table = &o->config->tables[s->shards[shard].table];
     bool exact = table->dtype != RK_F32 && feature < 0,
          keyed = dynamic_config_of_table(o, s->shards[shard].table) != NULL;
@@ -134,7 +134,7 @@ static bool feature_reads_table(const rk_embeddings_config *c, int32_t feature, 
     return c->features[feature].table && strcmp(c->features[feature].table, c->tables[table].name) == 0;
 }
 
-static rk_status add_streams(rk_sharded *s, const rk_sharded_options *o) {
+static rk_status add_streams_of_features(rk_sharded *s, const rk_sharded_options *o) {
     const rk_embeddings_config *c = o->config;
     RK_TRY(rk_alloc((size_t)s->n_shards * (size_t)(c->n_features + 1), sizeof *s->streams, &s->streams));
     for (int32_t h = 0; h < s->n_shards; h++) {
@@ -142,11 +142,11 @@ static rk_status add_streams(rk_sharded *s, const rk_sharded_options *o) {
         bool owner_pooling = o->placements[t].owner_pooling && !o->placements[t].replicated;
         for (int32_t f = 0; f < c->n_features; f++) {
             if (!feature_reads_table(c, f, t)) continue;
-            if (owner_pooling) s->streams[s->n_streams++] = make_stream(s, o, h, f);
+            if (owner_pooling) s->streams[s->n_streams++] = make_stream_of_feature(s, o, h, f);
             n_readers++;
         }
         if (owner_pooling || !n_readers) continue;
-        s->streams[s->n_streams] = make_stream(s, o, h, -1);
+        s->streams[s->n_streams] = make_stream_of_feature(s, o, h, -1);
         if (dynamic_config_of_table(o, t)) {
             s->streams[s->n_streams].n_features = n_readers;
             s->streams[s->n_streams].on_disk = dynamic_config_of_table(o, t)->storage != NULL;
@@ -411,7 +411,7 @@ static rk_status init_sharded_store(rk_sharded *s, const rk_sharded_options *o) 
                (long long)o->staleness);
     RK_TRY(copy_table_names(s, o->config));
     RK_TRY(add_shards(s, o));
-    RK_TRY(add_streams(s, o));
+    RK_TRY(add_streams_of_features(s, o));
     RK_TRY(list_streams_of_ranks(s));
     RK_TRY(set_rank_masks(s));
     if (s->trains) RK_TRY(create_trainer_tables(s, o));

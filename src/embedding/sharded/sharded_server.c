@@ -95,8 +95,8 @@ rk_status rk_in_flight_batch_read_ids(rk_sharded *s, rk_in_flight_batch *j) {
 
 /* Bags that are looked up, which are not those of replicated tables that other trainers read for
  * themselves. */
-static int64_t count_answered_bags(const rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer,
-                                   int32_t i) {
+static int64_t count_bags_to_look_up(const rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer,
+                                     int32_t i) {
     const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
     return rk_table_shard_stream_answers(s, stream, trainer, s->rank)
                ? j->counts[rk_sharded_stored_feature(s, trainer, i)]
@@ -190,11 +190,11 @@ rk_status rk_in_flight_batch_keys_to_rows(rk_sharded *s, rk_in_flight_batch *j) 
     return RK_OK;
 }
 
-static rk_status lay_out_answer(rk_sharded *s, rk_in_flight_batch *j, int32_t trainer) {
+static rk_status lay_out_rows_for_trainer(rk_sharded *s, rk_in_flight_batch *j, int32_t trainer) {
     size_t bytes = rk_answer_header_bytes(s);
     for (int32_t i = 0; i < rk_sharded_n_local_streams(s); i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
-        int64_t n = count_answered_bags(s, j, trainer, i);
+        int64_t n = count_bags_to_look_up(s, j, trainer, i);
         bytes += rk_wire_values_bytes(n, s->shards[stream->shard].dim, stream->rows_wire) +
                  rk_stream_absent_flag_bytes(stream, n);
     }
@@ -208,7 +208,7 @@ static rk_status lay_out_answer(rk_sharded *s, rk_in_flight_batch *j, int32_t tr
     for (int32_t i = 0; i < rk_sharded_n_local_streams(s); i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int32_t f = rk_sharded_stored_feature(s, trainer, i), dim = s->shards[stream->shard].dim;
-        int64_t n = count_answered_bags(s, j, trainer, i);
+        int64_t n = count_bags_to_look_up(s, j, trainer, i);
         s->activations[f] = (rk_activation){(float *)(void *)to, dim, NULL};
         if (n == 0) continue; /* `to` may be NULL */
         if (stream->rows_wire != RK_F32) {
@@ -227,13 +227,13 @@ static int64_t count_shared_rows(const rk_sharded *s, const rk_table_shard_strea
     return s->store->tables[s->shards[stream->shard].stored].dynamic->n_shared;
 }
 
-static void pack_answer(const rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer) {
+static void pack_rows_for_trainer(const rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer) {
     char *to = j->answer[trainer].data;
     if (s->n_dynamic) to += rk_answer_header_bytes(s);
     for (int32_t i = 0; i < rk_sharded_n_local_streams(s); i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
         int32_t dim = s->shards[stream->shard].dim;
-        int64_t n = count_answered_bags(s, j, trainer, i);
+        int64_t n = count_bags_to_look_up(s, j, trainer, i);
         if (n == 0) continue;
         if (stream->rows_wire != RK_F32)
             rk_wire_pack(to, stream->rows_wire, s->activations[rk_sharded_stored_feature(s, trainer, i)].data,
@@ -249,11 +249,11 @@ static void pack_answer(const rk_sharded *s, const rk_in_flight_batch *j, int32_
 rk_status rk_in_flight_batch_serve_rows(rk_sharded *s, rk_in_flight_batch *j) {
     int32_t n_trainers = s->roles.n_trainers, n = rk_sharded_n_local_streams(s);
     RK_TRY(rk_in_flight_batch_keys_to_rows(s, j));
-    for (int32_t r = 0; r < n_trainers; r++) RK_TRY(lay_out_answer(s, j, r));
+    for (int32_t r = 0; r < n_trainers; r++) RK_TRY(lay_out_rows_for_trainer(s, j, r));
     int64_t *counts = s->asked;
     for (int32_t r = 0; r < n_trainers; r++)
         for (int32_t i = 0; i < n; i++)
-            counts[rk_sharded_stored_feature(s, r, i)] = count_answered_bags(s, j, r, i);
+            counts[rk_sharded_stored_feature(s, r, i)] = count_bags_to_look_up(s, j, r, i);
     for (int32_t f = 0; f < s->store->n_features; f++) {
         s->asked_ids[f] = j->stored_ids[f];
         if (!counts[f]) s->asked_ids[f] = (rk_ids){0};
@@ -264,7 +264,7 @@ rk_status rk_in_flight_batch_serve_rows(rk_sharded *s, rk_in_flight_batch *j) {
     if (j->kind == RK_IN_FLIGHT_TRAIN) rk_row_before_images_swap_in(&s->before_images);
     rk_batch_context_lookup_all(s->store, &s->store->batch_to_peek, s->activations, false);
     if (j->kind == RK_IN_FLIGHT_TRAIN) rk_row_before_images_swap_out(&s->before_images);
-    for (int32_t r = 0; r < n_trainers; r++) pack_answer(s, j, r);
+    for (int32_t r = 0; r < n_trainers; r++) pack_rows_for_trainer(s, j, r);
     return rk_all_to_all_begin(s->comm, RK_CHANNEL_ROWS, s->answers, s->owns ? s->trainers : s->nobody,
                                s->trains ? s->owners : s->nobody, &j->rows);
 }

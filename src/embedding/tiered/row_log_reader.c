@@ -114,8 +114,8 @@ static void copy_wanted_records(const rk_row_log_reader *r, unit_read unit, cons
                             (uint8_t *)records + r->wanted[i].index * shape->record_bytes);
 }
 
-static rk_status read_error(const rk_row_log_reader *r, uint64_t place, rk_status status,
-                            const char *reason) {
+static rk_status row_log_read_error(const rk_row_log_reader *r, uint64_t place, rk_status status,
+                                    const char *reason) {
     return rk_row_file_error(r->log, rk_place_file(place), rk_place_page(place), status, reason);
 }
 
@@ -126,12 +126,12 @@ static rk_status find_unit_in_memory(rk_row_log_reader *r, unit_read unit, void 
     uint32_t page = rk_place_page(place);
     rk_row_file *file = rk_row_log_find_file(log, rk_place_file(place));
     *descriptor = -1;
-    if (!file) return read_error(r, place, RK_BAD_DATA, "the file is none of the log's");
+    if (!file) return row_log_read_error(r, place, RK_BAD_DATA, "the file is none of the log's");
     if (log->is_writing && file == &log->files[log->n_files - 1] && page >= file->n_pages) {
         uint32_t first = rk_row_log_first_buffered_page(log), in_buffer = page - first;
         bool is_leaving = page < first;
         if (!is_leaving && in_buffer + log->shape.unit_pages > log->buffer_pages)
-            return read_error(r, place, RK_BAD_DATA, "the file ends before it");
+            return row_log_read_error(r, place, RK_BAD_DATA, "the file ends before it");
         const uint8_t *pages = is_leaving ? log->leaving + (size_t)(page - file->n_pages) * RK_PAGE_BYTES
                                           : log->buffer + (size_t)in_buffer * RK_PAGE_BYTES;
         copy_wanted_records(r, unit, pages, records);
@@ -166,7 +166,7 @@ static rk_status check_unit_pages(const rk_row_log_reader *r, size_t slot) {
     if (read->n_read < 0) {
         char text[96];
         snprintf(text, sizeof text, "could not read it: %s", strerror((int)-read->n_read));
-        return read_error(r, place, RK_IO, text);
+        return row_log_read_error(r, place, RK_IO, text);
     }
     uint32_t n_pages = (uint32_t)(read->n_read / RK_PAGE_BYTES);
     for (uint32_t part = 0; part < shape->unit_pages; part++) {
@@ -180,7 +180,7 @@ static rk_status check_unit_pages(const rk_row_log_reader *r, size_t slot) {
     uint64_t last = r->wanted[unit.last - 1].place;
     return rk_place_record(last) < rk_page_n_records(shape, read->to)
                ? RK_OK
-               : read_error(r, last, RK_BAD_DATA, "it has fewer records");
+               : row_log_read_error(r, last, RK_BAD_DATA, "it has fewer records");
 }
 
 static rk_status finish_unit_read(rk_row_log_reader *r, void *records) {

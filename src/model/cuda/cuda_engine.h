@@ -3,7 +3,7 @@
 #ifndef RK_MODEL_CUDA_CUDA_ENGINE_H
 #define RK_MODEL_CUDA_CUDA_ENGINE_H
 
-#include "model/cuda/model_device.h"
+#include "model/cuda/gpu_options.h"
 #include "model/step/engine.h"
 
 /* The model is whole but for it; one that was built for prediction has no gradients there either. Errors:

@@ -71,7 +71,8 @@ static size_t vector_bytes_of_samples_below(int64_t first, int64_t last, int64_t
     return end > first ? (size_t)((end - first) * dim) * sizeof(float) : 0;
 }
 
-static void add_message(rk_device_message *list, size_t *n, int32_t rank, const float *data, size_t n_bytes) {
+static void append_device_message(rk_device_message *list, size_t *n, int32_t rank, const float *data,
+                                  size_t n_bytes) {
     if (n_bytes) list[(*n)++] = (rk_device_message){rank, (void *)(size_t)data, n_bytes};
 }
 
@@ -87,12 +88,14 @@ static void all_gather_vectors(rk_model *model, const vectors *mine, int64_t n_p
     for (int32_t r = 0; r < ranks->roles.n_trainers; r++) {
         int64_t from = rk_ranks_first_sample(ranks, r, total),
                 to = rk_ranks_first_sample(ranks, r + 1, total);
-        add_message(send, &n_send, r, mine->users, vector_bytes_of_samples_below(first, last, n_pairs, dim));
-        add_message(send, &n_send, r, mine->items, vector_bytes_of_samples_below(first, last, total, dim));
-        add_message(receive, &n_receive, r, users + from * dim,
-                    vector_bytes_of_samples_below(from, to, n_pairs, dim));
-        add_message(receive, &n_receive, r, items + from * dim,
-                    vector_bytes_of_samples_below(from, to, total, dim));
+        append_device_message(send, &n_send, r, mine->users,
+                              vector_bytes_of_samples_below(first, last, n_pairs, dim));
+        append_device_message(send, &n_send, r, mine->items,
+                              vector_bytes_of_samples_below(first, last, total, dim));
+        append_device_message(receive, &n_receive, r, users + from * dim,
+                              vector_bytes_of_samples_below(from, to, n_pairs, dim));
+        append_device_message(receive, &n_receive, r, items + from * dim,
+                              vector_bytes_of_samples_below(from, to, total, dim));
     }
     (void)rk_device_comm_all_to_all(d->comm, d->compute, send, n_send, receive,
                                     n_receive); /* a failure is the next call's too */

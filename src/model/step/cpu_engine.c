@@ -254,7 +254,7 @@ const rk_engine_ops rk_cpu_engine = {.free = free_cpu_engine,
                                      .flush = cpu_engine_flush,
                                      .reload = cpu_engine_reload};
 
-static rk_status allocate_reals(rk_model *model, int number, int64_t reals, rk_real **out) {
+static rk_status allocate_engine_memory(rk_model *model, int number, int64_t reals, rk_real **out) {
     struct rk_model_memory *memory = &model->memory[number];
     memory->n_bytes = (size_t)reals * sizeof **out;
     if (!model->is_outline) RK_TRY(rk_pages_alloc(memory->n_bytes, &memory->pages));
@@ -266,7 +266,7 @@ static rk_status allocate_gradients(rk_model *model, const rk_collection_config 
     int64_t width = 0;
     rk_real *at;
     for (int32_t f = 0; f < model->n_lookups; f++) width += rk_collection_config_feature_width(collection, f);
-    RK_TRY(allocate_reals(model, set, width * model->max_here, &at));
+    RK_TRY(allocate_engine_memory(model, set, width * model->max_here, &at));
     if (model->is_outline) return RK_OK;
     RK_TRY(rk_alloc((size_t)model->n_lookups, sizeof **model->gradients, &model->gradients[set]));
     for (int32_t f = 0; f < model->n_lookups; f++) {
@@ -285,7 +285,7 @@ static rk_status allocate_activations(rk_model *model) {
         if (input < 0) continue;
         int64_t width = rk_graph_shape(model->graph, input).cols;
         rk_real *data;
-        RK_TRY(allocate_reals(model, 2 + i, width * model->max_here, &data));
+        RK_TRY(allocate_engine_memory(model, 2 + i, width * model->max_here, &data));
         if (model->is_outline) continue;
         rk_graph_bind_value(model->graph, input, data, NULL);
         for (int32_t f = 0; f < model->n_lookups; f++)

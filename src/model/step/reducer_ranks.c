@@ -40,7 +40,7 @@ typedef struct reducer_ranks {
     int64_t n_posted, n_waited;
 } reducer_ranks;
 
-static reduction *reduction_at(const reducer_ranks *r, int64_t number) {
+static reduction *reduction_of_step(const reducer_ranks *r, int64_t number) {
     return &r->reductions[(size_t)number % r->n_reductions];
 }
 
@@ -98,7 +98,7 @@ static rk_status ranks_post_status(rk_reducer *reducer, const rk_local_batch *lo
     reducer_ranks *r = (reducer_ranks *)reducer;
     const rk_model *model = reducer->model;
     rk_ranks *ranks = model->ranks;
-    reduction *at = reduction_at(r, r->n_posted);
+    reduction *at = reduction_of_step(r, r->n_posted);
     size_t loss_bytes = rk_graph_n_micro_batches(model->graph, local_batch->batch.n) *
                         (size_t)model->n_tasks * sizeof(double);
     at->mine->status = (int32_t)found;
@@ -160,7 +160,7 @@ static rk_status wait_all_reduces(reduction *at) {
 static rk_status ranks_wait_status(rk_reducer *reducer, const rk_batch *batch, double *loss) {
     reducer_ranks *r = (reducer_ranks *)reducer;
     const rk_model *model = reducer->model;
-    reduction *at = reduction_at(r, r->n_waited++);
+    reduction *at = reduction_of_step(r, r->n_waited++);
     uint64_t begin = rk_trace_begin();
     double began = rk_clock_seconds();
     size_t n;

@@ -6,12 +6,12 @@ static int32_t node_that_holds_memory(const rk_device_graph *g, rk_value root) {
     return g->hosts[root] >= 0 ? g->hosts[root] : root;
 }
 
-static float *value_data(const rk_device_graph *g, rk_value value) {
+static float *data_of_graph_value(const rk_device_graph *g, rk_value value) {
     int32_t root = rk_graph_storage_node(g->graph, value)->number;
     return g->memory + g->places[node_that_holds_memory(g, root)].data + g->columns[root];
 }
 
-static float *value_gradient(const rk_device_graph *g, rk_value value) {
+static float *gradient_of_graph_value(const rk_device_graph *g, rk_value value) {
     int32_t root = rk_graph_storage_node(g->graph, value)->number;
     return g->memory + g->places[node_that_holds_memory(g, root)].gradient + g->columns[root];
 }
@@ -31,11 +31,11 @@ bool rk_device_input_needs_gradient(const rk_device_run *run, const rk_node *nod
 }
 
 float *rk_device_graph_data(rk_device_graph *g, rk_value value) {
-    return value_data(g, value);
+    return data_of_graph_value(g, value);
 }
 
 float *rk_device_graph_gradient(rk_device_graph *g, rk_value value) {
-    return value_gradient(g, value);
+    return gradient_of_graph_value(g, value);
 }
 
 float *rk_device_graph_gradients(rk_device_graph *g, size_t *n) {
@@ -44,19 +44,19 @@ float *rk_device_graph_gradients(rk_device_graph *g, size_t *n) {
 }
 
 const float *rk_device_node_input(const rk_device_run *run, const rk_node *node, int32_t input) {
-    return value_data(run->graph, node->inputs[input]);
+    return data_of_graph_value(run->graph, node->inputs[input]);
 }
 
 float *rk_device_node_input_gradient(const rk_device_run *run, const rk_node *node, int32_t input) {
-    return value_gradient(run->graph, node->inputs[input]);
+    return gradient_of_graph_value(run->graph, node->inputs[input]);
 }
 
 float *rk_device_node_output(const rk_device_run *run, const rk_node *node) {
-    return value_data(run->graph, node->number);
+    return data_of_graph_value(run->graph, node->number);
 }
 
 float *rk_device_node_output_gradient(const rk_device_run *run, const rk_node *node) {
-    return value_gradient(run->graph, node->number);
+    return gradient_of_graph_value(run->graph, node->number);
 }
 
 float *rk_device_node_saved(const rk_device_run *run, const rk_node *node) {

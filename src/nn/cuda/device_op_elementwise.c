@@ -28,8 +28,8 @@ static int64_t columns_per_value(const rk_device_run *run, const rk_node *node) 
     return rk_shape_size(node->shape) / rk_shape_size(rk_device_node_input_shape(run, node, 1));
 }
 
-static void multiply_values(const rk_device_run *run, const rk_node *node, const float *a, float *to,
-                            bool first) {
+static void multiply_columns_by_values(const rk_device_run *run, const rk_node *node, const float *a,
+                                       float *to, bool first) {
     int64_t span = columns_per_value(run, node), rows = rk_device_node_values(run, node) / span;
     if (span == 1)
         rk_cuda_multiply(run->stream, rows, a, rk_device_node_input(run, node, 1), to, first);
@@ -39,14 +39,15 @@ static void multiply_values(const rk_device_run *run, const rk_node *node, const
 }
 
 static void multiply_forward(const rk_device_run *run, const rk_node *node) {
-    multiply_values(run, node, rk_device_node_input(run, node, 0), rk_device_node_output(run, node), true);
+    multiply_columns_by_values(run, node, rk_device_node_input(run, node, 0),
+                               rk_device_node_output(run, node), true);
 }
 
 static void multiply_backward(const rk_device_run *run, const rk_node *node) {
     int64_t span = columns_per_value(run, node), rows = rk_device_node_values(run, node) / span;
     const float *dy = rk_device_node_output_gradient(run, node), *a = rk_device_node_input(run, node, 0);
-    multiply_values(run, node, dy, rk_device_node_input_gradient(run, node, 0),
-                    rk_node_writes_gradient_first(node, 0));
+    multiply_columns_by_values(run, node, dy, rk_device_node_input_gradient(run, node, 0),
+                               rk_node_writes_gradient_first(node, 0));
     if (span == 1)
         rk_cuda_multiply(run->stream, rows, dy, a, rk_device_node_input_gradient(run, node, 1),
                          rk_node_writes_gradient_first(node, 1));

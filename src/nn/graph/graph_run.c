@@ -280,7 +280,7 @@ typedef struct preparation {
     pass *pass;
 } preparation;
 
-static void prepare_node(void *context, size_t task, int thread) {
+static void prepare_op_of_node(void *context, size_t task, int thread) {
     (void)thread;
     const preparation *p = context;
     rk_node *node = p->graph->nodes[task];
@@ -299,7 +299,7 @@ static void run_side_work(void *context, size_t piece, int thread) {
 static const rk_graph_hooks no_hooks;
 
 /* Predictions divide samples in other ways than micro-batches: all of them are here. */
-static rk_run make_run(const rk_graph *g, int64_t n, int64_t batch, int64_t step) {
+static rk_run make_graph_run(const rk_graph *g, int64_t n, int64_t batch, int64_t step) {
     return (rk_run){.graph = g,
                     .here = n,
                     .batch = batch ? batch : n,
@@ -314,14 +314,14 @@ static pass make_training_pass(rk_graph *g, int64_t n, int64_t step, const rk_gr
                   .trained = g,
                   .hooks = hooks,
                   .failure = RK_FAILURE_INIT,
-                  .run = make_run(g, n, hooks->batch, step),
+                  .run = make_graph_run(g, n, hooks->batch, step),
                   .block = g->block,
                   .memory = g->thread_memory,
                   .workspaces = g->thread_workspaces,
                   .is_kept = g->keeps};
 }
 
-static rk_status check_samples(const rk_graph *g, int64_t n) {
+static rk_status check_sample_count(const rk_graph *g, int64_t n) {
     RK_FAIL_IF(!g->finished || n < 0 || n > g->max_batch, RK_INVALID_ARGUMENT,
                "a batch of %lld samples, but the graph was made for at most %lld", (long long)n,
                (long long)g->max_batch);
@@ -330,7 +330,7 @@ static rk_status check_samples(const rk_graph *g, int64_t n) {
 
 static rk_status begin_pass(rk_graph *g, int64_t n, bool training, int64_t step, const rk_graph_hooks *hooks,
                             pass *out) {
-    RK_TRY(check_samples(g, n));
+    RK_TRY(check_sample_count(g, n));
     RK_FAIL_IF(training && g->frozen, RK_INVALID_ARGUMENT, "a frozen graph only predicts");
     RK_TRY(rk_graph_allocate_memory(g));
     *out = make_training_pass(g, n, step, hooks ? hooks : &no_hooks);
@@ -338,7 +338,7 @@ static rk_status begin_pass(rk_graph *g, int64_t n, bool training, int64_t step,
     if (g->frozen) return RK_OK;
     preparation p = {g, training, out};
     uint64_t begin = rk_trace_begin();
-    rk_parallel_for(g->n_nodes, prepare_node, &p);
+    rk_parallel_for(g->n_nodes, prepare_op_of_node, &p);
     rk_trace_end(begin, "prepare");
     return rk_parallel_failure_status(&out->failure);
 }
@@ -381,11 +381,11 @@ static rk_status run_context_nodes(const pass *p, rk_graph_context *context) {
 /* By blocks, of graphs that keep the whole batch in training too: no sample depends on another now. */
 rk_status rk_graph_inference_run(rk_graph_inference *i, int64_t n, const rk_graph_hooks *hooks,
                                  const atomic_bool *cancel) {
-    RK_TRY(check_samples(i->graph, n));
+    RK_TRY(check_sample_count(i->graph, n));
     pass p = {.graph = i->graph,
               .hooks = hooks,
               .failure = RK_FAILURE_INIT,
-              .run = make_run(i->graph, n, 0, 0),
+              .run = make_graph_run(i->graph, n, 0, 0),
               .block = choose_inference_block(i->graph, n),
               .memory = i->memory,
               .workspaces = i->workspaces,

@@ -73,7 +73,7 @@ static rk_status rename_path(const char *from, const char *to) {
 }
 
 /* Both names are there at every moment. */
-static bool exchange_paths(const char *a, const char *b) {
+static bool swap_paths_atomically(const char *a, const char *b) {
 #ifdef RENAME_EXCHANGE
     return renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0;
 #else
@@ -110,7 +110,7 @@ static rk_status commit_directory(const char *root, const char *temporary, const
     bool exchanged = false;
     if (rk_file_exists(path)) { /* of the same step: an epoch's end after its last batch, or of a run that was
                                    resumed before it */
-        exchanged = exchange_paths(temporary, path);
+        exchanged = swap_paths_atomically(temporary, path);
         if (!exchanged) return replace_in_two_renames(root, temporary, name, path);
     } else {
         RK_TRY(rename_path(temporary, path));
@@ -171,8 +171,8 @@ static bool is_corrupt_or_missing(rk_status status) {
 }
 
 /* Whole, but for the rename that a crash has cost it. */
-static rk_status promote_temporary(const char *root, const char *temporary, const char *name,
-                                   bool *promoted) {
+static rk_status rename_complete_temporary(const char *root, const char *temporary, const char *name,
+                                           bool *promoted) {
     rk_status status = rk_checkpoint_verify(temporary);
     if (is_corrupt_or_missing(status)) return RK_OK;
     RK_TRY(status);
@@ -195,7 +195,7 @@ static rk_status recover_or_remove_temporary(const char *root, const char *name)
     bool promoted = false;
     RK_TRY(rk_path_join(root, name, &path));
     if (begins_with(name, TEMPORARY))
-        RK_TRY(promote_temporary(root, path, name + strlen(TEMPORARY), &promoted));
+        RK_TRY(rename_complete_temporary(root, path, name + strlen(TEMPORARY), &promoted));
     return promoted ? RK_OK : rk_remove_tree(path);
 }
 

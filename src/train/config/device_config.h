@@ -5,7 +5,7 @@
 #include <reckon/tensor.h>
 
 #include "base/yaml/schema.h"
-#include "model/cuda/model_device.h"
+#include "model/cuda/gpu_options.h"
 
 /* A plain word in a run file: `device: cuda`. */
 typedef struct rk_device_section {

@@ -124,7 +124,7 @@ static void add_table_work(rk_plan *plan, rank_work *work) {
     }
 }
 
-static bool exchange_messages(const rk_plan *plan, int32_t a, int32_t b, bool among_trainers) {
+static bool do_ranks_exchange_messages(const rk_plan *plan, int32_t a, int32_t b, bool among_trainers) {
     if (among_trainers) return rk_plan_trains(plan, a) && rk_plan_trains(plan, b);
     return (rk_plan_trains(plan, a) && rk_plan_owns(plan, b)) ||
            (rk_plan_owns(plan, a) && rk_plan_trains(plan, b));
@@ -141,9 +141,9 @@ static double count_message_partners(const rk_plan *plan, int32_t rank, bool amo
 static rank_way network_path_of_rank(const rk_plan *plan, int32_t rank, bool among_trainers) {
     int32_t near = 0;
     for (int32_t r = rank - 1; r >= 0 && plan->machines[r].host == plan->machines[rank].host; r--)
-        near += exchange_messages(plan, rank, r, among_trainers);
+        near += do_ranks_exchange_messages(plan, rank, r, among_trainers);
     for (int32_t r = rank + 1; r < plan->n_ranks && plan->machines[r].host == plan->machines[rank].host; r++)
-        near += exchange_messages(plan, rank, r, among_trainers);
+        near += do_ranks_exchange_messages(plan, rank, r, among_trainers);
     double n = count_message_partners(plan, rank, among_trainers);
     return (rank_way){n, n > 0 ? 1 - near / n : 0};
 }

@@ -246,7 +246,7 @@ static bool is_disk_layout_tensor(const char *what) {
 }
 
 /* *as_stored: the checkpoint has the tensor as it is to be. */
-static rk_status fill_tensor(conversion *c, const rk_state_dict_entry *entry, bool *as_stored) {
+static rk_status fill_converted_tensor(conversion *c, const rk_state_dict_entry *entry, bool *as_stored) {
     RK_AUTOFREE char *table = NULL;
     const char *what = NULL;
     RK_TRY(rk_parse_table_tensor_name(entry->name, &table, &what));
@@ -295,7 +295,7 @@ static rk_status read_stored_tensors(conversion *c) {
     RK_TRY(rk_alloc(c->state.n, sizeof *stored, &stored));
     for (size_t i = 0; i < c->state.n; i++) {
         bool as_stored, are_read = false;
-        RK_TRY(fill_tensor(c, &c->state.entries[i], &as_stored));
+        RK_TRY(fill_converted_tensor(c, &c->state.entries[i], &as_stored));
         if (as_stored) RK_TRY(read_values_from_disk(c, &c->state.entries[i], &are_read));
         if (as_stored && !are_read) stored[n++] = c->state.entries[i];
     }

@@ -135,7 +135,7 @@ static rk_status measure_steps(profiling *p, int64_t n_steps, int64_t n_warmup, 
         RK_TRY(train_steps(p, n_warmup));
         p->n_steps = n_timed;
         p->n_samples = n_samples;
-        RK_TRY(time_steps(p, n_steps * (turn + 1) / n_turns - n_steps * turn / n_turns));
+        RK_TRY(train_and_time_steps(p, n_steps * (turn + 1) / n_turns - n_steps * turn / n_turns));
         if (turn == 0) RK_TRY(create_rooflines(p));
         RK_TRY(run_roofline_turns(p));
     }

@@ -91,7 +91,7 @@ void rk_roofline_free(rk_roofline *roofline) {
     rk_free(roofline);
 }
 
-static rk_status prepare_gather(rk_roofline *roofline, int32_t dim, uint64_t table_bytes) {
+static rk_status allocate_gather_workload(rk_roofline *roofline, int32_t dim, uint64_t table_bytes) {
     gathering *g = &roofline->gathering;
     uint64_t most = table_bytes > LARGE_TABLE_BYTES ? LARGE_TABLE_BYTES : table_bytes,
              bytes = most < SMALL_TABLE_BYTES ? SMALL_TABLE_BYTES : most;
@@ -126,7 +126,7 @@ static rk_status return_or_free_roofline(rk_roofline *roofline, rk_status status
 rk_status rk_roofline_create_gather(int32_t dim, uint64_t table_bytes, rk_roofline **out) {
     rk_roofline *roofline;
     RK_TRY(allocate_roofline(&roofline));
-    return return_or_free_roofline(roofline, prepare_gather(roofline, dim, table_bytes), out);
+    return return_or_free_roofline(roofline, allocate_gather_workload(roofline, dim, table_bytes), out);
 }
 
 static void run_matrix_multiply(void *context, size_t task, int thread) {
@@ -141,7 +141,7 @@ static void run_matrix_multiply(void *context, size_t task, int thread) {
     }
 }
 
-static rk_status prepare_gemm(rk_roofline *roofline, int64_t in, int64_t out_units) {
+static rk_status allocate_gemm_workload(rk_roofline *roofline, int64_t in, int64_t out_units) {
     multiplying *m = &roofline->multiplying;
     size_t n_threads = (size_t)rk_parallel_threads();
     m->x_width = (size_t)in * ROWS;
@@ -163,7 +163,7 @@ static rk_status prepare_gemm(rk_roofline *roofline, int64_t in, int64_t out_uni
 rk_status rk_roofline_create_gemm(int64_t in, int64_t out_units, rk_roofline **out) {
     rk_roofline *roofline;
     RK_TRY(allocate_roofline(&roofline));
-    return return_or_free_roofline(roofline, prepare_gemm(roofline, in, out_units), out);
+    return return_or_free_roofline(roofline, allocate_gemm_workload(roofline, in, out_units), out);
 }
 
 /* The best of some turns. */

@@ -74,7 +74,7 @@ static void drop_expired_images(rk_row_before_images *s) {
 }
 
 /* An image without rows, behind the `at` oldest ones. */
-static rk_status insert_image(rk_row_before_images *s, size_t at, int64_t update) {
+static rk_status insert_empty_image(rk_row_before_images *s, size_t at, int64_t update) {
     rk_row_before_image image = {.update = update};
     RK_TRY(rk_reserve(&s->images, &s->capacity, s->n + 1, sizeof *s->images));
     RK_TRY(rk_alloc((size_t)s->embeddings->n_tables, sizeof *image.tables, &image.tables));
@@ -104,7 +104,7 @@ static int64_t list_updated_rows(const rk_table *table, const rk_row_uses *plan,
 static rk_status capture_rows(const rk_table *table, const int64_t *rows, int64_t n, rk_row_records *kept) {
     RK_TRY(rk_alloc((size_t)n, image_record_bytes(table), &kept->data));
     for (kept->n = 0; kept->n < n; kept->n++)
-        write_record(table, rows[kept->n], kept->data + (size_t)kept->n * image_record_bytes(table));
+        copy_row_to_record(table, rows[kept->n], kept->data + (size_t)kept->n * image_record_bytes(table));
     return RK_OK;
 }
 
@@ -129,7 +129,7 @@ rk_status rk_row_before_images_capture(rk_row_before_images *s, int64_t update) 
     if (!e || rk_embeddings_n_update_pieces(e) == 0 || s->n_looked_up > update + s->staleness) return RK_OK;
     const rk_batch_context *batch_context = &e->batch_contexts[!e->now];
     drop_expired_images(s);
-    RK_TRY(insert_image(s, s->n, update));
+    RK_TRY(insert_empty_image(s, s->n, update));
     for (int32_t t = 0; t < e->n_tables; t++) {
         if (rk_table_takes_updates(e, t))
             RK_TRY(capture_table(&e->tables[t], &batch_context->plans[t], &s->images[s->n - 1].tables[t]));
@@ -248,7 +248,7 @@ static rk_status check_stored_rows(const rk_table *table, const stored_rows *fro
 }
 
 /* Those columns of a record that are here. */
-static void copy_columns(const rk_table *table, char *to, const stored_rows *from, const char *record) {
+static void copy_local_columns(const rk_table *table, char *to, const stored_rows *from, const char *record) {
     int64_t here = table->part.first_column, end = here + table->config.dim,
             first = from->first_column > here ? from->first_column : here;
     if (from->end_column < end) end = from->end_column;
@@ -259,7 +259,7 @@ static void copy_columns(const rk_table *table, char *to, const stored_rows *fro
 
 /* The rows that were known and those that are read, in their order; what is not known of a row yet is as it
  * is now. A dynamic table is not cut by columns: all of a row that is on a disk is read. */
-static rk_status merge_records(const rk_table *table, rk_row_records *known, const stored_rows *from) {
+static rk_status merge_image_records(const rk_table *table, rk_row_records *known, const stored_rows *from) {
     size_t bytes = image_record_bytes(table);
     rk_row_records both = {0};
     RK_TRY(rk_alloc((size_t)(known->n + from->n), bytes, &both.data));
@@ -278,8 +278,8 @@ static rk_status merge_records(const rk_table *table, rk_row_records *known, con
         if (was_known)
             memcpy(to, old, bytes);
         else
-            write_record(table, row, to);
-        if (is_read) copy_columns(table, to, from, read);
+            copy_row_to_record(table, row, to);
+        if (is_read) copy_local_columns(table, to, from, read);
         both.n++;
     }
     rk_free(known->data);
@@ -290,7 +290,7 @@ static rk_status merge_records(const rk_table *table, rk_row_records *known, con
 static rk_status find_or_insert_image(rk_row_before_images *s, int64_t update, rk_row_before_image **out) {
     size_t at = 0;
     while (at < s->n && s->images[at].update < update) at++;
-    if (at == s->n || s->images[at].update != update) RK_TRY(insert_image(s, at, update));
+    if (at == s->n || s->images[at].update != update) RK_TRY(insert_empty_image(s, at, update));
     *out = &s->images[at];
     return RK_OK;
 }

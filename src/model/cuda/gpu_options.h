@@ -1,6 +1,6 @@
 /* What the layers above ask of a model on a GPU. */
-#ifndef RK_MODEL_CUDA_MODEL_DEVICE_H
-#define RK_MODEL_CUDA_MODEL_DEVICE_H
+#ifndef RK_MODEL_CUDA_GPU_OPTIONS_H
+#define RK_MODEL_CUDA_GPU_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>

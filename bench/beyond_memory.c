@@ -111,7 +111,7 @@ static double run_step(const sizes *s, side *now, const int64_t *keys, const int
     double begin = seconds_now();
     rk_embeddings_prefetch(now->embeddings, 0, s->n, &ids_next);
     check(rk_embeddings_dedup(now->embeddings, s->n, &ids, true));
-    if (tier && is_counted) count_reads(now);
+    if (tier && is_counted) count_disk_reads(now);
     rk_embeddings_lookup_all(now->embeddings, true, &activation);
     burn_cpu(s->beside_loops);
     check(rk_embeddings_begin_update(now->embeddings, &activation, true));

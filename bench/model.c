@@ -30,8 +30,8 @@ static const rk_batch *read_next_batch(rk_dataset *rows) {
 }
 
 /* Over ranks, as a run does it. */
-static rk_status build(rk_config *config, rk_model_options *options, rk_comm *comm, const rk_batch *sample,
-                       rk_model **out) {
+static rk_status build_model(rk_config *config, rk_model_options *options, rk_comm *comm,
+                             const rk_batch *sample, rk_model **out) {
     rk_model_cluster cluster = {
         .comm = comm, .dense_wire = rk_cluster_dense_wire(&config->cluster), .sample = sample};
     if (rk_comm_size(comm) > 1) {

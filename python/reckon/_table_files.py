@@ -204,7 +204,7 @@ class _TensorFiles:
             raise NotFound(f"'{path}' has no safetensors files")
         self.found: Dict[str, List[Tuple[str, str, Any, int, int]]] = {}
         for file in files:
-            header, start, n_bytes = _header_of(file)
+            header, start, n_bytes = _read_header(file)
             header.pop("__metadata__", None)
             for name, entry in header.items():
                 whole, part = _PART_OF_NAME.fullmatch(name).groups("")  # type: ignore[union-attr]

@@ -46,7 +46,7 @@ static rk_onnx_value add_id_input(rk_onnx_model *m, int32_t source, const char *
 }
 
 /* All numbers are keys: none is missing, and none has less than 64 bits. */
-static bool has_keys(const rk_onnx_model *m, int32_t source) {
+static bool feature_has_keys(const rk_onnx_model *m, int32_t source) {
     return m->schema->features[source < m->schema->n_features ? source : m->item].cardinality == 0;
 }
 

@@ -180,7 +180,8 @@ static void run_blocks_of_group(void *context, size_t task, int thread) {
         memset(g->gradients, 0, (size_t)(l->config.dim * l->n_cols) * sizeof *g->gradients);
     for (size_t b = g->first; b < g->last; b++) {
         int64_t begin = (int64_t)b * ROWS, left = l->args->n - begin;
-        rk_parallel_failure_record(&l->failure, begin, run_block(l, g, begin, left < ROWS ? left : ROWS));
+        rk_parallel_failure_record(
+            &l->failure, begin, compute_block_scores_and_gradients(l, g, begin, left < ROWS ? left : ROWS));
     }
 }
 
@@ -249,12 +250,13 @@ rk_status rk_candidate_loss_run(rk_candidate_loss *l, const rk_candidate_loss_ar
     l->first = l->config.in_batch ? 0 : args->n;
     l->n_candidates = args->n + l->config.n_sampled - l->first;
     l->failure = (rk_parallel_failure)RK_FAILURE_INIT;
-    for (int32_t here = 0; here < l->config.n_here; here++) assign_blocks(l, here);
-    rk_parallel_for(rk_block_count((size_t)l->n_cols, TILE), transpose_tile, l);
+    for (int32_t here = 0; here < l->config.n_here; here++) assign_blocks_to_groups(l, here);
+    rk_parallel_for(rk_block_count((size_t)l->n_cols, TILE), transpose_candidate_tile, l);
     RK_TRY(rk_packed_matrix_set_weights(l->matrix, l->candidates, true));
-    rk_parallel_for(count_groups(l), run_group, l);
+    rk_parallel_for(count_groups(l), run_blocks_of_group, l);
     RK_TRY(rk_parallel_failure_status(&l->failure));
-    rk_parallel_for(rk_block_count((size_t)(args->n + l->config.n_sampled), TILE), sum_tile, l);
+    rk_parallel_for(rk_block_count((size_t)(args->n + l->config.n_sampled), TILE), sum_item_gradients_of_tile,
+                    l);
     for (int32_t here = 0; here < l->config.n_here; here++) {
         out[here] = 0;
         for (size_t g = 0; g < l->a_micro_batch; g++)

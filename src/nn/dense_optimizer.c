@@ -125,7 +125,7 @@ rk_status rk_dense_optimizer_check_gradients(rk_dense_optimizer *o) {
 
 void rk_dense_optimizer_apply(rk_dense_optimizer *o) {
     rk_optimizer_set_step_coefficients(&o->config.optimizer, o->step, o->factor, &o->update);
-    rk_parallel_for_work(o->n_pieces, o->n_values, update_piece, o);
+    rk_parallel_for_work(o->n_pieces, o->n_values, update_parameter_piece, o);
     o->step++;
 }
 

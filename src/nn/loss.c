@@ -8,7 +8,7 @@ const char *rk_loss_name(rk_loss_kind kind) {
     return kind == RK_LOSS_MSE ? "mse" : "sigmoid_cross_entropy";
 }
 
-rk_real rk_loss_prediction(rk_loss_kind kind, rk_real logit) {
+rk_real rk_loss_prediction_of_logit(rk_loss_kind kind, rk_real logit) {
     return kind == RK_LOSS_MSE ? logit : (rk_real)rk_sigmoid((double)logit);
 }
 

@@ -27,9 +27,10 @@ static rk_status collect_excluded_pairs(rk_candidate_items *r) {
 }
 
 /* The training data's pairs, where they are needed. */
-static rk_status read_known_pairs(const rk_predictor *p, const rk_recommend_options *o, rk_recommendable *r) {
+static rk_status read_known_pairs(const rk_predictor *p, const rk_recommend_options *o,
+                                  rk_candidate_items *r) {
     bool is_read = !o->with_known || !o->items;
-    rk_status status = is_read ? rk_config_interactions(p->config, &r->known) : RK_OK;
+    rk_status status = is_read ? rk_config_load_interactions(p->config, &r->known) : RK_OK;
     return status != RK_NOT_FOUND
                ? status
                : rk_error_hint(status,
@@ -37,18 +38,20 @@ static rk_status read_known_pairs(const rk_predictor *p, const rk_recommend_opti
                                "--items FILE with --with-known does without it");
 }
 
-static rk_status leave_out_known(const rk_predictor *p, const rk_recommend_options *o, rk_recommendable *r) {
-    if (!o->with_known) RK_TRY(rk_load_known_pairs(p->config, "test", &r->left_out));
+static rk_status leave_out_known(const rk_predictor *p, const rk_recommend_options *o,
+                                 rk_candidate_items *r) {
+    if (!o->with_known) RK_TRY(rk_load_known_interactions(p->config, "test", &r->left_out));
     return collect_excluded_pairs(r);
 }
 
-rk_status rk_recommendable_make(const rk_predictor *p, const rk_recommend_options *o, rk_recommendable *r) {
+rk_status rk_candidate_items_create(const rk_predictor *p, const rk_recommend_options *o,
+                                    rk_candidate_items *r) {
     RK_TRY(rk_comm_agree_on_status(p->comm, read_known_pairs(p, o, r)));
     RK_TRY(rk_item_choice_make(p, o, r->known, &r->items));
     return rk_comm_agree_on_status(p->comm, leave_out_known(p, o, r));
 }
 
-void rk_recommendable_release(rk_recommendable *r) {
+void rk_candidate_items_release(rk_candidate_items *r) {
     rk_interactions_unref(r->left_out);
     rk_item_choice_release(&r->items);
     RK_FREE_ALL(r->excluded, r->excluded_begins);
@@ -84,7 +87,7 @@ static rk_status load_catalog(rk_item_catalog *c, const rk_predictor *p, const r
     rk_user_rows_init(p, c->from.known, &c->users);
     c->dim = rk_model_vector_dim(p->model);
     return o->index ? rk_index_ranking_open(o->index, p->model, &c->from.items, &c->by_index)
-                    : read_vectors(c, p);
+                    : read_item_vectors(c, p);
 }
 
 rk_status rk_item_catalog_create(rk_predictor *p, const rk_recommend_options *options,
@@ -125,15 +128,14 @@ const char *rk_item_catalog_item_column(const rk_item_catalog *c) {
     return rk_feature_column(&c->users.predictor->config->data.features[c->from.items.feature]);
 }
 
-const char *rk_item_catalog_item_name(const rk_item_catalog *c, int64_t item, char room[24],
-                                      size_t *n_bytes) {
+const char *rk_item_catalog_name(const rk_item_catalog *c, int64_t item, char room[24], size_t *n_bytes) {
     _Static_assert(RK_I64_BYTES <= 24, "a number's room");
     rk_span name = rk_item_choice_name(&c->from.items, item, room);
     *n_bytes = name.n_bytes;
     return name.data;
 }
 
-int64_t rk_item_catalog_find_item(const rk_item_catalog *c, const char *name, size_t n_bytes) {
+int64_t rk_item_catalog_find(const rk_item_catalog *c, const char *name, size_t n_bytes) {
     const rk_item_choice *items = &c->from.items;
     int64_t id;
     bool known = rk_transforms_id_of_value(items->transforms, items->feature, (rk_span){name, n_bytes}, &id);
@@ -143,8 +145,9 @@ int64_t rk_item_catalog_find_item(const rk_item_catalog *c, const char *name, si
 bool rk_item_catalog_knows_user(const rk_item_catalog *c, const char *name, size_t n_bytes,
                                 const int64_t **items, int64_t *n) {
     rk_span user = {name, n_bytes};
-    *items = rk_recommendable_known(&c->from, rk_user_rows_number(&c->users, c->from.left_out, user), n);
-    return rk_user_rows_can_answer(&c->users, user);
+    *items = rk_candidate_items_excluded_of_user(&c->from,
+                                                 rk_user_rows_number(&c->users, c->from.left_out, user), n);
+    return rk_user_rows_is_answerable(&c->users, user);
 }
 
 /* Ascending, and all of the catalog. */
@@ -165,7 +168,7 @@ static rk_status check_only_and_excluded(const rk_item_catalog *c, const rk_item
     for (int64_t user = 0; o->excluded && user < n_users; user++) {
         int64_t begin = rk_ids_begin_of_sample(o->excluded, user),
                 n = rk_ids_begin_of_sample(o->excluded, user + 1) - begin;
-        rk_status status = n ? check_items(c, "excluded", o->excluded->ids + begin, n) : RK_OK;
+        rk_status status = n ? check_item_list(c, "excluded", o->excluded->ids + begin, n) : RK_OK;
         if (status != RK_OK) return rk_error_context(status, "row %lld", (long long)user);
     }
     return RK_OK;

@@ -40,14 +40,14 @@ static rk_status choose_items(indexing *g) {
     rk_predictor *p = g->predictor;
     rk_recommend_options chosen = RK_RECOMMEND_OPTIONS_INIT;
     chosen.items = g->options->items;
-    RK_TRY(rk_comm_agree_on_status(p->comm, rk_config_interactions(p->config, &g->known)));
+    RK_TRY(rk_comm_agree_on_status(p->comm, rk_config_load_interactions(p->config, &g->known)));
     return rk_item_choice_make(p, &chosen, g->known, &g->items);
 }
 
-static rk_status open_readers(indexing *g) {
+static rk_status choose_items_and_open_users(indexing *g) {
     const rk_predictor_index_options *o = g->options;
     RK_TRY(rk_item_choice_check_index(&g->items));
-    if (!o->with_known) RK_TRY(rk_load_known_pairs(g->predictor->config, "test", &g->left_out));
+    if (!o->with_known) RK_TRY(rk_load_known_interactions(g->predictor->config, "test", &g->left_out));
     RK_TRY(rk_alloc((size_t)(g->items.n * g->dim), sizeof *g->item_vectors, &g->item_vectors));
     return rk_user_rows_open(g->predictor, o->users ? o->users : "train", g->known, &g->users);
 }
@@ -100,10 +100,10 @@ static rk_status read_vectors_and_build_index(rk_predictor *p, const rk_predicto
                "only a two_tower has vectors of items to make an index of");
     g.dim = rk_model_vector_dim(p->model);
     RK_TRY(choose_items(&g));
-    RK_TRY(rk_comm_agree_on_status(p->comm, open_readers(&g)));
-    RK_TRY(read_items(&g));
-    RK_TRY(read_users(&g));
-    RK_TRY(rk_comm_agree_on_status(p->comm, build_index(&g, result)));
+    RK_TRY(rk_comm_agree_on_status(p->comm, choose_items_and_open_users(&g)));
+    RK_TRY(read_item_vectors(&g));
+    RK_TRY(read_user_vectors(&g));
+    RK_TRY(rk_comm_agree_on_status(p->comm, build_and_measure_index(&g, result)));
     *out = g.index;
     g.index = NULL;
     return RK_OK;

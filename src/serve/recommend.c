@@ -64,7 +64,7 @@ static rk_status rank_items_of_user(void *context, int64_t user, const float *sc
     const recommending *r = context;
     int64_t number = rk_user_rows_number(&r->users, r->from.left_out, r->batch->texts[user]), n_known, n,
             *places = r->places + user * r->k;
-    const int64_t *known = rk_recommendable_known(&r->from, number, &n_known);
+    const int64_t *known = rk_candidate_items_excluded_of_user(&r->from, number, &n_known);
     RK_TRY(rk_rank_top_k(scores, r->from.items.n, known, n_known, r->k, places, &n));
     for (int64_t i = 0; i < r->k; i++) {
         if (i >= n) places[i] = -1;
@@ -177,9 +177,9 @@ rk_status rk_recommend_check_model(const rk_predictor *p) {
 static rk_status recommend_items(rk_predictor *p, const rk_recommend_options *o, int64_t *n_users) {
     RK_AUTO(release_recommending) recommending r = {.predictor = p, .options = o};
     RK_TRY(rk_recommend_check_model(p));
-    RK_TRY(rk_recommend_check_same(p, o));
-    RK_TRY(rk_recommendable_make(p, o, &r.from));
-    RK_TRY(rk_comm_agree_on_status(p->comm, open_recommending(&r)));
+    RK_TRY(rk_recommend_check_same_on_ranks(p, o));
+    RK_TRY(rk_candidate_items_create(p, o, &r.from));
+    RK_TRY(rk_comm_agree_on_status(p->comm, open_items_and_users(&r)));
     if (o->index)
         RK_TRY(rk_comm_agree_on_status(
             p->comm, rk_index_ranking_open(o->index, p->model, &r.from.items, &r.by_index)));

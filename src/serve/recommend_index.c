@@ -11,8 +11,8 @@ enum { SAMPLED_VECTORS = 64, SAMPLED_USERS = 1000 };
 
 /* Some of the index's vectors are those of the model; their last digits depend on how many are computed at
  * once. */
-static rk_status check_vectors(const char *path, rk_model *model, const rk_item_choice *items,
-                               const rk_index *x, float *vector) {
+static rk_status check_index_matches_model(const char *path, rk_model *model, const rk_item_choice *items,
+                                           const rk_index *x, float *vector) {
     const double tolerance = 1e-4;
     for (int64_t i = 0; i < SAMPLED_VECTORS && i < x->base.n; i++) {
         int64_t position = i * x->base.n / SAMPLED_VECTORS, id;
@@ -49,7 +49,7 @@ rk_status rk_index_ranking_open(const char *path, rk_model *model, const rk_item
                "'%s' has vectors of %d numbers, but the model's have %lld", path, out->index->dim,
                (long long)dim);
     RK_TRY(rk_alloc((size_t)dim, sizeof *vector, &vector));
-    return check_vectors(path, model, items, out->index, vector);
+    return check_index_matches_model(path, model, items, out->index, vector);
 }
 
 void rk_index_ranking_release(rk_index_ranking *r) {

@@ -74,13 +74,13 @@ typedef struct rk_candidate_items {
     rk_item_choice items;
     int64_t *excluded;        /* beside left_out->items: their places, those that have one, */
     int64_t *excluded_begins; /* [n_users + 1] by user */
-} rk_recommendable;
+} rk_candidate_items;
 /* Zeroed before; to be released, after a failure too. All ranks call it, and have the same status. */
-rk_status rk_recommendable_make(const rk_predictor *predictor, const rk_recommend_options *options,
-                                rk_recommendable *out);
-void rk_recommendable_release(rk_recommendable *from);
+rk_status rk_candidate_items_create(const rk_predictor *predictor, const rk_recommend_options *options,
+                                    rk_candidate_items *out);
+void rk_candidate_items_release(rk_candidate_items *from);
 /* Places [*n], ascending, that are left out for a user, by the number in left_out; -1: none are. */
-const int64_t *rk_recommendable_known(const rk_recommendable *from, int64_t user, int64_t *n);
+const int64_t *rk_candidate_items_excluded_of_user(const rk_candidate_items *from, int64_t user, int64_t *n);
 /* RK_UNSUPPORTED: the model scores rows. */
 rk_status rk_recommend_check_model(const rk_predictor *predictor);
 

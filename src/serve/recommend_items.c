@@ -80,7 +80,7 @@ static rk_status add_id(choosing *g, int64_t id, int64_t text) {
     return RK_OK;
 }
 
-static rk_status add_item(void *context, rk_span text) {
+static rk_status choose_item_of_line(void *context, rk_span text) {
     choosing *g = context;
     int64_t id, number = -1;
     g->n_lines++;
@@ -194,10 +194,10 @@ static rk_status choose_items(const rk_predictor *p, const rk_recommend_options 
     out->has_keys = out->n_ids == 0;
     g.keeps_names = !rk_transforms_value_of_id(t, out->feature, out->n_ids - 1, scratch, &name);
     if (o->items)
-        RK_TRY(add_items_of_file(&g, o->items, true));
+        RK_TRY(choose_items_of_file(&g, o->items, true));
     else
-        RK_TRY(g.keeps_names ? read_names(p, &g) : add_known_items(&g, known));
-    if (o->without_items) RK_TRY(add_items_of_file(&g, o->without_items, false));
+        RK_TRY(g.keeps_names ? read_names_of_hashed_items(p, &g) : add_known_items(&g, known));
+    if (o->without_items) RK_TRY(choose_items_of_file(&g, o->without_items, false));
     return place_items(&g);
 }
 
@@ -229,8 +229,8 @@ static rk_status leave_out_items(const rk_predictor *p, rk_item_choice *c, const
         c->n == 0, RK_BAD_DATA,
         "none of the %lld items has a row in the model's table: %s\nhint: an item is named as the column "
         "'%s' of the run's data has it",
-        n, names, item_column(c));
-    if (rk_predictor_is_first(p))
+        n, names, item_column_name(c));
+    if (rk_predictor_is_first_rank(p))
         rk_log(RK_LOG_WARNING, "%lld of %lld items have no row in the model's table and are left out: %s",
                (long long)missing.n, n, names);
     return RK_OK;
@@ -317,7 +317,7 @@ static rk_status read_vectors_of_ids(rk_item_reader *r, int64_t first) {
     return rk_model_item_vectors(r->model, r->ids, r->n_vectors, r->vectors);
 }
 
-rk_status rk_item_reader_rows(void *context, int64_t first, int64_t n, float *rows) {
+rk_status rk_item_reader_read_vectors(void *context, int64_t first, int64_t n, float *rows) {
     rk_item_reader *r = context;
     const rk_item_choice *c = r->choice;
     const int64_t dim = rk_model_vector_dim(r->model);

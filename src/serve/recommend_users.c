@@ -103,8 +103,8 @@ void rk_user_rows_release(rk_user_rows *u) {
     *u = (rk_user_rows){0};
 }
 
-rk_status rk_user_bags_add(rk_user_bags *bags, const rk_user_rows *users, const rk_interactions *pairs,
-                           rk_span name) {
+rk_status rk_user_bags_add_user(rk_user_bags *bags, const rk_user_rows *users, const rk_interactions *pairs,
+                                rk_span name) {
     int64_t user = rk_user_rows_number(users, pairs, name), at = bags->n ? bags->begins[bags->n] : 0, n = 0;
     const int64_t *of_user = user >= 0 ? pairs->offsets + user : NULL;
     if (of_user) n = of_user[1] - of_user[0];

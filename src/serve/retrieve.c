@@ -53,8 +53,8 @@ rk_status rk_session_item_vectors(rk_session *s, int64_t first, int64_t n, float
                (long long)(first + n - 1), (long long)n_items);
     RK_TRY(rk_alloc((size_t)n, sizeof *ids, &ids));
     for (int64_t i = 0; i < n; i++) ids[i] = first + i;
-    rk_threads_before before = rk_session_begin(s);
-    return rk_session_end(before, rk_inference_item_vectors(s->inference, ids, n, &s->cancel, vectors));
+    rk_threads_before before = rk_session_begin_call(s);
+    return rk_session_end_call(before, rk_inference_item_vectors(s->inference, ids, n, &s->cancel, vectors));
 }
 
 static rk_status transform_users(rk_session *s, const struct ArrowSchema *schema,
@@ -129,8 +129,8 @@ static rk_status rank_allowed_items(rk_session *s, const rk_exact_search *q, con
     return RK_OK;
 }
 
-static rk_status rank_user(rk_session *s, const rk_exact_search *q, int64_t user, const float *scores,
-                           int64_t *best) {
+static rk_status rank_items_of_user(rk_session *s, const rk_exact_search *q, int64_t user,
+                                    const float *scores, int64_t *best) {
     int64_t first = q->excluded ? rk_ids_begin_of_sample(q->excluded, user) : 0,
             end = q->excluded ? rk_ids_begin_of_sample(q->excluded, user + 1) : 0, n;
     const int64_t *excluded = end > first ? q->excluded->ids + first : NULL;

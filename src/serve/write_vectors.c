@@ -95,15 +95,15 @@ static rk_status compute_vectors(rk_predictor *p, bool of_items, const rk_recomm
     RK_AUTO(rk_item_choice_release) rk_item_choice items = {0};
     RK_AUTO(rk_user_rows_release) rk_user_rows users = {0};
     rk_interactions *known = NULL;
-    RK_TRY(rk_comm_agree_on_status(p->comm,
-                                   of_items && o->items ? RK_OK : rk_config_interactions(p->config, &known)));
+    RK_TRY(rk_comm_agree_on_status(
+        p->comm, of_items && o->items ? RK_OK : rk_config_load_interactions(p->config, &known)));
     if (of_items) {
         RK_TRY(rk_item_choice_make(p, o, known, &items));
-        return find_items(p, &items, v);
+        return compute_item_vectors(p, &items, v);
     }
     RK_TRY(
         rk_comm_agree_on_status(p->comm, rk_user_rows_open(p, o->users ? o->users : "train", known, &users)));
-    return find_users(p, &users, v);
+    return compute_user_vectors(p, &users, v);
 }
 
 static rk_status compute_and_write_vectors(rk_predictor *p, bool of_items, const rk_recommend_options *o,

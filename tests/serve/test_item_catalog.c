@@ -131,7 +131,7 @@ static void test_exact(void **state) {
 static int64_t id_of(const opened *o, int64_t item) {
     char room[24], digits[24];
     size_t n_bytes;
-    const char *name = rk_item_catalog_item_name(o->catalog, item, room, &n_bytes);
+    const char *name = rk_item_catalog_name(o->catalog, item, room, &n_bytes);
     snprintf(digits, sizeof digits, "%.*s", (int)n_bytes, name);
     return strtoll(digits, NULL, 10);
 }

@@ -69,10 +69,10 @@ RK_API int64_t rk_item_catalog_n_items(const rk_item_catalog *catalog);
 RK_API const char *rk_item_catalog_user_column(const rk_item_catalog *catalog);
 RK_API const char *rk_item_catalog_item_column(const rk_item_catalog *catalog);
 /* What the data calls an item, [*n_bytes] without a NUL: the catalog's own, or in room. */
-RK_API const char *rk_item_catalog_item_name(const rk_item_catalog *catalog, int64_t item, char room[24],
-                                             size_t *n_bytes);
+RK_API const char *rk_item_catalog_name(const rk_item_catalog *catalog, int64_t item, char room[24],
+                                        size_t *n_bytes);
 /* The item with a name; -1: none of the catalog's. */
-RK_API int64_t rk_item_catalog_find_item(const rk_item_catalog *catalog, const char *name, size_t n_bytes);
+RK_API int64_t rk_item_catalog_find(const rk_item_catalog *catalog, const char *name, size_t n_bytes);
 /* items [*n], the catalog's own: what the user is known to have and rk_predictor_recommend leaves out,
  * ascending as rk_item_search takes it. Returns false for a user whom rk_predictor_recommend leaves out as
  * unknown. */

@@ -83,14 +83,14 @@ def _empty(name: str, external: External) -> Any:
     return tf.Variable(tf.zeros([0, *width], _TYPES[external.data_type]), trainable=False, shape=[None, *width], name=name)
 
 
-class _Module(tf.Module):
+class _ServingModule(tf.Module):
     def __init__(self, graphs: Mapping[str, Graph], transforms: Mapping[str, Transforms]) -> None:
         super().__init__()
         externals = {name: external for graph in graphs.values() for name, external in graph.externals.items()}
         self.row_names = sorted(name for name in externals if name.startswith("embeddings."))
         # Rows, and keys of rows. Empty here: they are put into the checkpoint afterwards, part by part.
         self.rows = [_empty(n, externals[n]) for n in self.row_names]
-        dense = {n: tf.Variable(_tensor(x, 0, x.shape[0]), trainable=False, name=n) for n, x in externals.items() if n not in self.row_names}
+        dense = {n: tf.Variable(_read_external_rows(x, 0, x.shape[0]), trainable=False, name=n) for n, x in externals.items() if n not in self.row_names}
         self.dense = list(dense.values())
         self.variables_by_name = {**dense, **dict(zip(self.row_names, self.rows))}
         self.parts = {name: _GraphWithTransforms(graph, transforms[name], self.variables_by_name) for name, graph in graphs.items()}
@@ -145,7 +145,7 @@ def _write_variables(prefix: str, parts: str, externals: Mapping[str, External],
         step = max(1, part_bytes // external.row_bytes)
         for first in range(0, n_rows, step):
             n = min(step, n_rows - first)
-            save([name], ["" if n == n_rows else f"{shape} {first},{n}" + ":-" * (len(external.shape) - 1)], [_tensor(external, first, n)])
+            save([name], ["" if n == n_rows else f"{shape} {first},{n}" + ":-" * (len(external.shape) - 1)], [_read_external_rows(external, first, n)])
     for path in glob.glob(f"{glob.escape(prefix)}.*"):
         os.remove(path)
     tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=prefixes, destination_prefix=prefix, delete_old_dirs=True)

@@ -182,7 +182,7 @@ class Transforms:
             with tf.control_dependencies([same]):
                 weights = weights.with_values(tf.identity(weights.values))
         ids = values.with_values(self._ids_of_values(feature, values))
-        return Ids(ids, weights) if feature["hash_functions"] or feature["key"] else _keep(ids, weights)
+        return Ids(ids, weights) if feature["hash_functions"] or feature["key"] else _drop_missing_ids(ids, weights)
 
     @staticmethod
     def _cross_ids(feature: Mapping[str, Any], crossed: List[Any]) -> Ids:

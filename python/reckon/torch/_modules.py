@@ -382,14 +382,14 @@ class EmbeddingBag(_EmbeddingModule):
         dynamic: Optional[Dynamic] = None,
     ) -> None:
         config = EmbeddingBagConfig(num_embeddings, embedding_dim, "weight", dynamic=dynamic)
-        feature = Feature("input", 0, _word(mode, _POOLINGS, "mode", "weight"), weighted=mode == "sum")
+        feature = Feature("input", 0, _enum_member_number(mode, _POOLINGS, "mode", "weight"), weighted=mode == "sum")
         super().__init__([config], [feature], device, optimizer, update, seed, ranks, gradient_division)
         self.num_embeddings, self.embedding_dim, self.mode, self.include_last_offset, self.dynamic = num_embeddings, embedding_dim, mode, include_last_offset, dynamic
 
     def _state_name_of_table(self, table: str) -> str:
         return "weight"
 
-    def _arguments(self) -> Dict[str, Any]:
+    def _constructor_arguments(self) -> Dict[str, Any]:
         own = ("num_embeddings", "embedding_dim", "mode", "include_last_offset", "dynamic")
         return {**{name: getattr(self, name) for name in own}, **self._options}
 

@@ -235,8 +235,8 @@ int32_t rk_model_vector_dim(const rk_model *model) {
 rk_status rk_retrieval_create_loss(rk_model *model, const rk_model_options *o) {
     rk_retrieval *r = model->retrieval;
     const rk_retrieval_section *s = &r->section;
-    r->user = rk_graph_find(model->graph, "user_vector");
-    r->item = rk_graph_find(model->graph, "item_vector");
+    r->user = rk_graph_find_value(model->graph, "user_vector");
+    r->item = rk_graph_find_value(model->graph, "item_vector");
     int64_t n_items = count_items(r);
     bool by_popularity = s->sampling == RK_SAMPLING_POPULARITY,
          has_keys = r->schema.features[r->pair.item].cardinality == 0,

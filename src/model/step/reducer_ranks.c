@@ -55,7 +55,7 @@ static rk_sum_rounding rounding_of(const reducer_ranks *r, size_t from) {
 /* Gradients from `first` on are complete: starts their buckets' all_reduces, while backward continues. */
 static rk_status begin_bucket_all_reduces(reducer_ranks *r, int64_t first) {
     rk_model *model = r->reducer.model;
-    reduction *at = reduction_at(r, r->n_posted);
+    reduction *at = reduction_of_step(r, r->n_posted);
     size_t n;
     const float *gradients = rk_graph_gradients(model->graph, &n);
     while (at->n_sums * r->bucket < n) {

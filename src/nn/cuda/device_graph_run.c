@@ -108,7 +108,7 @@ void rk_device_sum_rows_to_columns(const rk_device_run *run, int64_t rows, int64
 
 int64_t rk_device_sum_scratch(const rk_graph *graph, const rk_node *node, int64_t n) {
     (void)graph;
-    return rk_cuda_sum_scratch_floats(n, rk_shape_width(node->shape));
+    return rk_cuda_sum_scratch_floats(n, rk_shape_size(node->shape));
 }
 
 void rk_device_all_reduce(const rk_device_run *run, float *values, int64_t n) {

@@ -205,7 +205,7 @@ const rk_device_op rk_device_op_attention_pool = {.name = "attention_pool",
 static void mask_forward(const rk_device_run *run, const rk_node *node) {
     const float *lengths = rk_device_node_input(run, node, 0) + node->options.first;
     rk_cuda_length_mask(run->stream, run->n, node->shape.rows, node->options.count, lengths,
-                        rk_shape_width(rk_device_node_input_shape(run, node, 0)),
+                        rk_shape_size(rk_device_node_input_shape(run, node, 0)),
                         rk_device_node_output(run, node));
 }
 

@@ -96,7 +96,7 @@ const rk_device_op rk_device_op_product_logit = {
 /* constant: a bias without an input. */
 static void bias_forward(const rk_device_run *run, const rk_node *node) {
     const float *x = node->n_inputs ? rk_device_node_input(run, node, 0) : NULL;
-    rk_cuda_add_bias(run->stream, run->n, rk_shape_width(node->shape), x, rk_device_parameter(run, node, 0),
+    rk_cuda_add_bias(run->stream, run->n, rk_shape_size(node->shape), x, rk_device_parameter(run, node, 0),
                      rk_device_node_output(run, node));
 }
 
@@ -117,8 +117,8 @@ const rk_device_op rk_device_op_constant = {
 static void gate_forward(const rk_device_run *run, const rk_node *node) {
     bool learned = node->n_inputs == 1;
     const float *g = learned ? rk_device_parameter(run, node, 0) : rk_device_node_input(run, node, 1);
-    rk_cuda_apply_gate(run->stream, run->n, rk_shape_width(node->shape), rk_device_node_input(run, node, 0),
-                       g, learned, rk_device_node_output(run, node), true);
+    rk_cuda_apply_gate(run->stream, run->n, rk_shape_size(node->shape), rk_device_node_input(run, node, 0), g,
+                       learned, rk_device_node_output(run, node), true);
 }
 
 static void gate_backward(const rk_device_run *run, const rk_node *node) {
@@ -128,7 +128,7 @@ static void gate_backward(const rk_device_run *run, const rk_node *node) {
                 *g = learned ? rk_device_parameter(run, node, 0) : rk_device_node_input(run, node, 1);
     float *dy = rk_device_node_output_gradient(run, node);
     rk_cuda_apply_gate(run->stream, run->n, width, dy, g, learned,
-                       rk_device_node_input_gradient(run, node, 0), rk_is_first_gradient(node, 0));
+                       rk_device_node_input_gradient(run, node, 0), rk_node_writes_gradient_first(node, 0));
     if (!learned) {
         rk_cuda_gate_backward(run->stream, run->n * width, x, g, dy,
                               rk_device_node_input_gradient(run, node, 1),

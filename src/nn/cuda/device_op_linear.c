@@ -77,7 +77,9 @@ static int64_t linear_saved(const rk_graph *graph, const rk_node *node) {
 /* Scratch of backward: dy rounded, then the columns' sums. */
 static int64_t linear_scratch(const rk_graph *graph, const rk_node *node, int64_t n) {
     int64_t rows = n * node->shape.rows, cols = node->shape.cols;
-    return graph->training ? rounded_floats(node, rows, cols) + rk_cuda_sum_scratch_floats(rows, cols) : 0;
+    return graph->training
+               ? floats_for_rounded_matrix(node, rows, cols) + rk_cuda_sum_scratch_floats(rows, cols)
+               : 0;
 }
 
 static operand input_operand(const rk_device_run *run, const rk_node *node, int64_t in) {
@@ -181,7 +183,7 @@ static void cin_backward(const rk_device_run *run, const rk_node *node) {
 static int64_t cin_scratch(const rk_graph *graph, const rk_node *node, int64_t n) {
     int64_t rows = n * node->shape.rows,
             in = (int64_t)rk_node_input_shape(graph, node, 0).cols * rk_node_input_shape(graph, node, 1).cols;
-    int64_t products = 2 * piece_rows(rows, in) * in,
+    int64_t products = 2 * rows_per_piece(rows, in) * in,
             sums = rk_cuda_sum_scratch_floats(rows, node->shape.cols);
     return products > sums ? products : sums;
 }

@@ -32,8 +32,8 @@ static void clear_gradients(const rk_graph *g, rk_real *gradients, int64_t first
     if (first < last) memset(gradients + first, 0, (size_t)(last - first) * sizeof *gradients);
 }
 
-void rk_gradients_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t last,
-                        const rk_graph_hooks *hooks, rk_parallel_failure *failure) {
+void rk_gradient_sum_begin(rk_graph *g, const rk_run *run, int64_t first, int64_t last,
+                           const rk_graph_hooks *hooks, rk_parallel_failure *failure) {
     g->sum.n = run->here;
     g->sum.n_groups = rk_graph_n_groups(g, run->here);
     g->sum.first_micro_batch = (uint32_t)(run->base / g->micro_batch);

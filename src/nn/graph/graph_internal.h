@@ -129,9 +129,9 @@ void rk_graph_release_memory(rk_graph *graph);
 /* The sum of the gradients first .. last-1 of n_groups groups (graph_gradients.c). A group takes its
  * gradients, zeros but for what is_written, adds to them and is done, at once or with those from ever lower
  * offsets on. */
-void rk_gradients_begin(rk_graph *graph, const rk_run *run, int64_t first, int64_t last,
-                        const rk_graph_hooks *hooks, rk_parallel_failure *failure);
-rk_real *rk_gradients_acquire_buffer(rk_graph *graph, size_t group);
-void rk_gradients_done(rk_graph *graph, size_t group, int64_t first);
+void rk_gradient_sum_begin(rk_graph *graph, const rk_run *run, int64_t first, int64_t last,
+                           const rk_graph_hooks *hooks, rk_parallel_failure *failure);
+rk_real *rk_gradient_sum_acquire_buffer(rk_graph *graph, size_t group);
+void rk_gradient_sum_finish_group(rk_graph *graph, size_t group, int64_t first);
 
 #endif

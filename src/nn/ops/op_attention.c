@@ -64,7 +64,7 @@ static rk_status attention_forward(const rk_run *run, const rk_node *node) {
                 }
                 for (int32_t c = 0; c < rows; c++)
                     a[c] = rk_dot_product_by_lanes(q, k + (int64_t)c * cols, dim);
-                if (mask) mask_scores(mask, a, rows);
+                if (mask) mask_padding_scores(mask, a, rows);
                 rk_softmax_row(a, a, rows);
                 for (int32_t c = 0; c < rows; c++) add_scaled(y, v + (int64_t)c * cols, a[c], dim);
             }

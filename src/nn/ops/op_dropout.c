@@ -86,8 +86,8 @@ static rk_status dropout_backward(const rk_run *run, const rk_node *node) {
     if (node->options.by_row)
         apply_mask_to_rows(run, node, &rule, dy, dx, add);
     else
-        rk_dropout_apply_mask(dy, kept_values(run, node), run->n * rk_shape_width(node->shape), rule.keep,
-                              add, dx);
+        rk_dropout_apply_mask(dy, kept_values(run, node), run->n * rk_shape_size(node->shape), rule.keep, add,
+                              dx);
     return RK_OK;
 }
 

@@ -14,7 +14,7 @@ static rk_status l2_normalize_build(rk_graph *graph, rk_node *node) {
     return RK_OK;
 }
 
-static rk_real inverse_l2_length(const rk_real *x, int32_t n, double epsilon) {
+static rk_real inverse_l2_norm(const rk_real *x, int32_t n, double epsilon) {
     double length = sqrt((double)rk_dot_product_by_lanes(x, x, n));
     return (rk_real)(1 / (length > epsilon ? length : epsilon));
 }
@@ -36,7 +36,7 @@ static rk_status l2_normalize_backward(const rk_run *run, const rk_node *node) {
                   *dy = rk_node_output_gradient(run, node);
     rk_real *dx = rk_node_input_gradient(run, node, 0);
     for (int64_t r = 0; r < run->n * node->shape.rows; r++, x += cols, y += cols, dy += cols, dx += cols) {
-        rk_real factor = inverse_l2_length(x, cols, epsilon_of(node)),
+        rk_real factor = inverse_l2_norm(x, cols, epsilon_of_node(node)),
                 dot = rk_dot_product_by_lanes(y, dy, cols);
         for (int32_t c = 0; c < cols; c++) dx[c] += factor * (dy[c] - dot * y[c]);
     }

@@ -52,14 +52,14 @@ static rk_status linear_forward(const rk_run *run, const rk_node *node) {
     if (!begun)
         return rk_packed_matrix_forward(node->own, run->n * node->shape.rows, x, bias_of_linear(run, node),
                                         node->options.relu, y, run->workspace);
-    const rk_lines others = {first, rk_shape_width(rk_node_input_shape(run->graph, node, 0))};
+    const rk_lines others = {first, rk_shape_size(rk_node_input_shape(run->graph, node, 0))};
     return rk_packed_matrix_forward_input_lines(node->own, others, run->n, x, begun, node->options.relu, y,
                                                 run->workspace);
 }
 
 static rk_status linear_begin(const rk_run *run, const rk_node *node, int64_t columns, rk_real *out) {
     return rk_packed_matrix_forward_input_lines(node->own, (rk_lines){0, columns}, 1,
-                                                rk_node_input(run, node, 0), bias_values(run, node), false,
+                                                rk_node_input(run, node, 0), bias_of_linear(run, node), false,
                                                 out, run->workspace);
 }
 

@@ -6,7 +6,7 @@
 #include "embedding/local/state/row_before_images.h"
 #include "format/safetensors.h"
 #include "model/step/residual.h"
-#include "train/checkpoint/tensor_part.h"
+#include "base/tensor/tensor_part.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/model_reader.h"
 #include "train/checkpoint/stored_tensors.h"

@@ -201,12 +201,12 @@ static rk_status read_state_entry(rk_model_reader *m, const rk_state_dict_entry 
     for (int64_t first = 0; first < rows->n; first += step) {
         const void *piece;
         int64_t n = rk_min_i64(rows->n - first, step);
-        RK_TRY(read_rows(m, t, rows->first + first, n, is_table, &piece));
+        RK_TRY(read_stored_rows(m, t, rows->first + first, n, is_table, &piece));
         if (rows->places)
             copy_placed_rows(to, entry->data, piece, rows->places + first, n,
                              (size_t)t->dim * rk_dtype_bytes(type));
         else
-            copy_rows(to, entry->data, piece, first, n, t->dim, rk_dtype_bytes(type));
+            copy_rows_of_part(to, entry->data, piece, first, n, t->dim, rk_dtype_bytes(type));
     }
     return RK_OK;
 }
@@ -280,8 +280,8 @@ static rk_status place_keys(rk_model_reader *m, const char *table, int64_t *keys
     return order_by_hash(keys, n, to->places);
 }
 
-static rk_status load_keys(rk_model_reader *m, const rk_stored_tensor *tensor, bool over_ranks,
-                           rk_model *model) {
+static rk_status load_keys_of_table(rk_model_reader *m, const rk_stored_tensor *tensor, bool over_ranks,
+                                    rk_model *model) {
     RK_AUTOFREE int64_t *keys = NULL;
     RK_AUTOFREE char *table = NULL;
     rk_span name = rk_table_name_of_keys_tensor(tensor->name);
@@ -299,7 +299,7 @@ static rk_status load_keys(rk_model_reader *m, const rk_stored_tensor *tensor, b
 rk_status rk_model_reader_load_keys(rk_model_reader *m, bool over_ranks, rk_model *model) {
     RK_TRY(rk_model_load_keys(model, NULL));
     for (size_t i = 0; i < m->tensors.n; i++)
-        if (rk_table_of_keys(m->tensors.list[i].name).n_bytes)
-            RK_TRY(load_keys(m, &m->tensors.list[i], over_ranks, model));
+        if (rk_table_name_of_keys_tensor(m->tensors.list[i].name).n_bytes)
+            RK_TRY(load_keys_of_table(m, &m->tensors.list[i], over_ranks, model));
     return RK_OK;
 }

@@ -66,7 +66,7 @@ static rk_status open_row_log(search *s, const char *folder, const rk_row_log_op
     s->log = rows->n_logs;
     RK_TRY(rk_row_log_restore(options, folder, &rows->logs[rows->n_logs]));
     rows->n_logs++;
-    return rk_row_log_scan(rows->logs[s->log], note_record, s);
+    return rk_row_log_scan(rows->logs[s->log], note_newest_record, s);
 }
 
 static rk_status open_row_logs(search *s, const char *directory, const char *table) {
@@ -78,7 +78,7 @@ static rk_status open_row_logs(search *s, const char *directory, const char *tab
     RK_FAIL_IF(!folders.n, RK_NOT_FOUND, "'%s' has no rows of it", directory);
     RK_FAIL_IF(folders.n > MOST_LOGS, RK_BAD_DATA, "'%s' has %zu parts of it", directory, folders.n);
     RK_TRY(rk_alloc(folders.n, sizeof *rows->logs, &rows->logs));
-    for (size_t i = 0; i < folders.n; i++) RK_TRY(open_log(s, folders.texts[i], &options));
+    for (size_t i = 0; i < folders.n; i++) RK_TRY(open_row_log(s, folders.texts[i], &options));
     return rk_row_log_reader_create(rows->logs[0], 0, &rows->reader);
 }
 
@@ -143,8 +143,8 @@ static rk_status read_log(rk_rows_on_disk *rows, size_t log, size_t n_wanted) {
     return status;
 }
 
-static rk_status read_some(rk_rows_on_disk *rows, const int64_t *numbers, int64_t n, size_t first,
-                           size_t width, uint8_t *out) {
+static rk_status read_block_of_rows(rk_rows_on_disk *rows, const int64_t *numbers, int64_t n, size_t first,
+                                    size_t width, uint8_t *out) {
     for (size_t log = 0; log < rows->n_logs; log++) {
         size_t n_wanted = choose_rows_of_log(rows, log, numbers, n);
         if (!n_wanted) continue;

@@ -113,7 +113,7 @@ static rk_status add_part(rk_stored_tensors *tensors, const rk_safetensors_entry
     rk_stored_tensor *tensor;
     RK_AUTOFREE char *name = NULL;
     if (is_of_next_steps(entry->name)) return RK_OK;
-    if (entry->type == RK_I64 && !rk_table_of_keys(entry->name).n_bytes)
+    if (entry->type == RK_I64 && !rk_table_name_of_keys_tensor(entry->name).n_bytes)
         return RK_OK; /* counters, of which every part has one */
     RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
     RK_TRY(rk_strndup(part.name, part.name_bytes, &name));

@@ -83,8 +83,8 @@ rk_sum_wire rk_cluster_dense_wire(const rk_cluster_section *section) {
     return wires[section->wire_dense];
 }
 
-rk_status rk_cluster_roles(const rk_cluster_section *section, const rk_yaml *yaml, int32_t n_ranks,
-                           rk_roles *out) {
+rk_status rk_cluster_section_roles(const rk_cluster_section *section, const rk_yaml *yaml, int32_t n_ranks,
+                                   rk_roles *out) {
     int64_t readers = section->reader_ranks, owners = section->embedding_ranks, n = n_ranks;
     if (readers >= n) {
         rk_status status =

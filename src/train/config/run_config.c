@@ -239,7 +239,7 @@ static rk_status check_device_settings(rk_config *c) {
     return RK_OK;
 }
 
-static rk_status resolve_config(rk_config *c) {
+static rk_status check_and_resolve_config(rk_config *c) {
     RK_TRY(check_asynchronous_ranks(c));
     RK_TRY(check_data_loader_ranks(c));
     RK_TRY(check_device_settings(c));

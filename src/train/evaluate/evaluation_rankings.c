@@ -66,7 +66,7 @@ static rk_status store_user_vectors(ranking_task *t, const rk_batch *batch, cons
     return RK_OK;
 }
 
-static rk_status find_user_vectors(ranking_task *t, rk_dataset *dataset, int32_t feature) {
+static rk_status compute_user_vectors(ranking_task *t, rk_dataset *dataset, int32_t feature) {
     const rk_batch *batch;
     RK_AUTOFREE rk_real *vectors = NULL;
     size_t capacity = 0;
@@ -77,7 +77,7 @@ static rk_status find_user_vectors(ranking_task *t, rk_dataset *dataset, int32_t
     while ((status = rk_dataset_next(dataset, &batch)) == RK_OK) {
         RK_TRY(rk_reserve(&vectors, &capacity, (size_t)(batch->n * t->dim), sizeof *vectors));
         RK_TRY(rk_model_user_vectors(t->model, batch, vectors));
-        RK_TRY(add_vectors(t, batch, rk_dataset_schema(dataset), feature, vectors));
+        RK_TRY(store_user_vectors(t, batch, rk_dataset_schema(dataset), feature, vectors));
     }
     return status == RK_END ? RK_OK : status;
 }
@@ -106,7 +106,7 @@ static rk_status rank_items_of_user(void *context, int64_t place, const rk_real 
                                  t->relevant->offsets[user + 1] - begin, t->ks, t->n_metrics, rankings);
     if (status != RK_OK)
         return rk_error_context(status, "user %lld", (long long)rk_interactions_user_id(t->relevant, user));
-    store_metrics(t, place, rankings);
+    store_metrics_of_user(t, place, rankings);
     return RK_OK;
 }
 
@@ -145,7 +145,7 @@ static rk_status rank_on_device(ranking_task *t) {
                                     .asked = {t->relevant->offsets, t->relevant->items}};
     if (t->masked) counted.masked = (rk_item_lists){t->masked->offsets, t->masked->items};
     RK_TRY(rk_model_compute_ranking_positions(t->model, &counted));
-    return store_positions(t, places);
+    return store_metrics_of_positions(t, places);
 }
 
 /* On GPUs unless one has too little memory. */
@@ -156,7 +156,7 @@ static rk_status rank_local_users(ranking_task *t) {
         rk_log(RK_LOG_INFO, "the CPU ranks the items, not the GPU: %s", rk_last_error());
     }
     RK_TRY(rk_item_matrix_create(t->n_items, t->dim, read_item_vectors, t, &t->items));
-    return rk_comm_agree_on_status(t->trainers, rank_on_processors(t));
+    return rk_comm_agree_on_status(t->trainers, rank_on_cpu(t));
 }
 
 static int64_t first_user_of_rank(const ranking_task *t, int32_t r) {
@@ -175,7 +175,7 @@ static rk_status all_gather_values(ranking_task *t) {
     return RK_OK;
 }
 
-static rk_status rank_all_users(ranking_task *t) {
+static rk_status rank_users_over_ranks(ranking_task *t) {
     int32_t rank = rk_comm_rank(t->trainers);
     t->first = first_user_of_rank(t, rank);
     t->end = first_user_of_rank(t, rank + 1);
@@ -284,17 +284,17 @@ rk_status rk_evaluate_rankings(rk_config *c, rk_model *model, rk_dataset *datase
     RK_TRY(choose_ranking_metrics(&t, c, more));
     RK_TRY(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));
     RK_TRY(rk_interactions_collect(dataset, features, &relevant));
-    RK_TRY(rk_load_known_pairs(c, split, &masked));
+    RK_TRY(rk_load_known_interactions(c, split, &masked));
     RK_TRY(number_alike(&relevant, &masked));
     t.relevant = relevant;
     t.masked = masked;
     t.n_items = relevant->n_items;
     e.n_rows = relevant->offsets[relevant->n_users];
     RK_TRY(list_users_and_items(&t));
-    RK_TRY(find_user_vectors(&t, dataset, features.user));
-    RK_TRY(rank_all_users(&t));
-    RK_TRY(show_metrics(&t, &e));
-    store_more_rankings(&t, more);
+    RK_TRY(compute_user_vectors(&t, dataset, features.user));
+    RK_TRY(rank_users_over_ranks(&t));
+    RK_TRY(add_shown_ranking_metrics(&t, &e));
+    store_requested_rankings(&t, more);
     *out = e;
     e = (rk_evaluation){0};
     return RK_OK;

@@ -158,7 +158,7 @@ static void run_simulated_rank(simulated_rank *r) {
     begun = rk_clock_seconds();
     train_steps(r);
     choose_step_count(r, begun, r->simulation->n_steps, timed_seconds);
-    sync_ranks(r, r->number ? RK_OK : rk_trace_start_summing());
+    wait_for_all_ranks(r, r->number ? RK_OK : rk_trace_start_summing());
     r->n_samples = r->n_batches = 0;
     begun = rk_clock_seconds();
     train_steps(r);

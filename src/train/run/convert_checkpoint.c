@@ -64,7 +64,7 @@ static rk_status check_configs_differ_in_tables(conversion *c) {
     RK_TRY(rk_config_to_yaml(c->then, &then));
     RK_TRY(rk_config_to_yaml(c->config, &now));
     RK_TRY(rk_resume_check(then, now, true));
-    return check_features(c);
+    return check_ids_are_keys(c);
 }
 
 static rk_status lock_and_check_output(conversion *c) {
@@ -386,9 +386,9 @@ static rk_status list_state_tensors(conversion *c) {
 /* A row that keys share has former values where it has its own from the checkpoint. */
 static rk_status find_lost_image(const conversion *c, const char *table, bool *is_lost) {
     const rk_state_dict_entry *now;
-    RK_TRY(find_entry(c, table, "oov_rows", &now));
+    RK_TRY(find_state_entry(c, table, "oov_rows", &now));
     *is_lost = !now;
-    return now ? find_missing(c, table, "oov_rows", is_lost) : RK_OK;
+    return now ? check_whether_missing(c, table, "oov_rows", is_lost) : RK_OK;
 }
 
 static rk_status read_before_image(void *context, const char *name, int64_t n, int64_t record_bytes,
@@ -421,7 +421,7 @@ static rk_status convert_checkpoint(conversion *c, const char *path, const rk_co
     RK_TRY(fill_disk_tables(c));
     RK_TRY(rk_model_reload(c->model));
     RK_TRY(rk_checkpoint_take_before_images(c->checkpoint, read_before_image, c));
-    RK_TRY(make_state(c));
+    RK_TRY(list_state_tensors(c));
     return write_checkpoint(c, out);
 }
 

@@ -116,7 +116,7 @@ static void set_stage_limits(const profiling *p, rk_profile *out) {
 }
 
 /* Steps that are timed. */
-static rk_status time_steps(profiling *p, int64_t n) {
+static rk_status train_and_time_steps(profiling *p, int64_t n) {
     RK_TRY(rk_trace_start_summing());
     double begin = rk_clock_seconds();
     rk_status status = train_steps(p, n);

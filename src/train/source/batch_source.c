@@ -79,7 +79,7 @@ static rk_status receive_oldest_answer(rk_batch_source *f, const rk_message **ou
 
 rk_status rk_batch_source_finish_requests(rk_batch_source *f) {
     const rk_message *answer;
-    while (f->n_taken < f->n_asked) RK_TRY(receive_answer(f, &answer));
+    while (f->n_taken < f->n_asked) RK_TRY(receive_oldest_answer(f, &answer));
     f->has_begun = f->is_ahead = false;
     return RK_OK;
 }

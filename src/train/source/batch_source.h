@@ -64,7 +64,7 @@ void rk_batch_source_release(rk_batch_source *source);
 rk_status rk_batch_source_next(rk_batch_source *source, const rk_source_batch **out);
 /* This rank's samples of the batch after this one, if they are here already; else NULL. */
 const rk_rank_batch *rk_batch_source_peek(rk_batch_source *source);
-rk_dataset_position rk_batch_source_tell(const rk_batch_source *source);
+rk_dataset_position rk_batch_source_position(const rk_batch_source *source);
 rk_status rk_batch_source_seek(rk_batch_source *source, rk_dataset_position position);
 int64_t rk_batch_source_n_rows(const rk_batch_source *source);
 

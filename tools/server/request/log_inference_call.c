@@ -55,7 +55,7 @@ static rk_status add_retrieved_items(rk_record_memory *m, const rk_served_versio
     RK_TRY(m->name.status);
     for (int64_t i = 0; i < n; i++)
         m->values[i].data =
-            rk_item_catalog_item_name(v->catalog, items[i], rooms + i * ROOM, &m->values[i].n_bytes);
+            rk_item_catalog_name(v->catalog, items[i], rooms + i * ROOM, &m->values[i].n_bytes);
     rk_example_add_bytes(&m->writer, "reckon/items", m->values, (size_t)n);
     rk_example_add_f32(&m->writer, "reckon/scores", found->scores + row * found->k, (size_t)n);
     return RK_OK;

@@ -95,7 +95,7 @@ static rk_status read_item_list(const rk_call *call, const rk_call_limits *limit
         rk_status status = rk_request_read_scalar(&json, kind, &name, &null);
         if (status != RK_OK) return rk_error_context(status, "%s", what);
         if (null) continue;
-        int64_t item = rk_item_catalog_find_item(call->version->catalog, name.data, name.n_bytes);
+        int64_t item = rk_item_catalog_find(call->version->catalog, name.data, name.n_bytes);
         if (item < 0) continue;
         RK_TRY(rk_grow(&out->items, (size_t)out->n, &out->capacity, sizeof *out->items));
         out->items[out->n++] = item;
@@ -198,7 +198,7 @@ static void write_items_of_user(const rk_item_catalog *catalog, rk_buffer *out, 
     int64_t n = 0;
     rk_buffer_append_text(out, "{\"items\": [");
     for (; n < k && items[n] >= 0; n++) {
-        const char *name = rk_item_catalog_item_name(catalog, items[n], room, &n_bytes);
+        const char *name = rk_item_catalog_name(catalog, items[n], room, &n_bytes);
         if (n) rk_buffer_append_text(out, ", ");
         rk_json_write_string_repaired(out, (rk_span){name, n_bytes});
     }

@@ -51,7 +51,7 @@ static int64_t local_row_of_record(const rk_table *table, bool is_shared, int64_
 }
 
 /* Of a row on a disk, without its values. */
-static void write_record(const rk_table *table, int64_t row, char *record) {
+static void copy_row_to_record(const rk_table *table, int64_t row, char *record) {
     int64_t id = table->dynamic ? table->dynamic->info[row].key : rk_id_of_row(&table->rows, row);
     const char *values = address_of_row(table, row);
     memcpy(record, &id, sizeof id);
@@ -330,8 +330,8 @@ rk_status rk_row_before_images_read(rk_row_before_images *s, const char *name, i
             is.first_column >= table->part.first_column + table->config.dim)
             continue;
         RK_TRY(find_or_insert_image(s, s->n_looked_up - 1 - is.age, &image));
-        RK_TRY(
-            merge_records(table, is.are_shared ? &image->tables[t].shared : &image->tables[t].rows, &from));
+        RK_TRY(merge_image_records(table, is.are_shared ? &image->tables[t].shared : &image->tables[t].rows,
+                                   &from));
     }
     return RK_OK;
 }

@@ -4,7 +4,7 @@
 
 uint64_t rk_rng_u64(uint64_t seed, uint64_t stream, uint64_t counter) {
     uint32_t block[4];
-    rk_rng_block(seed, stream, counter, block);
+    rk_rng_draw_four_words(seed, stream, counter, block);
     return (uint64_t)block[1] << 32 | block[0];
 }
 

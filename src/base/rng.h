@@ -16,8 +16,8 @@ RK_DEVICE_CODE static inline void rk_multiply_u32_wide(uint32_t a, uint32_t b, u
 }
 
 /* Four independent 32-bit words of (seed, stream, counter). */
-RK_DEVICE_CODE static inline void rk_rng_block(uint64_t seed, uint64_t stream, uint64_t counter,
-                                               uint32_t out[4]) {
+RK_DEVICE_CODE static inline void rk_rng_draw_four_words(uint64_t seed, uint64_t stream, uint64_t counter,
+                                                         uint32_t out[4]) {
     uint32_t c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)stream,
                      (uint32_t)(stream >> 32)};
     uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);

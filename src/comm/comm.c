@@ -180,7 +180,7 @@ rk_status rk_comm_create_group(rk_comm *comm, const int32_t *members, int32_t n_
     return comm->ops->members(comm, members, n_members, out);
 }
 
-rk_status rk_comm_create_group_of_first(rk_comm *comm, int32_t n, rk_comm **out) {
+rk_status rk_comm_create_group_of_first_ranks(rk_comm *comm, int32_t n, rk_comm **out) {
     RK_AUTOFREE int32_t *members = NULL;
     RK_TRY(rk_alloc((size_t)n, sizeof *members, &members));
     for (int32_t r = 0; r < n; r++) members[r] = r;

@@ -111,7 +111,7 @@ rk_status rk_comm_broadcast_text(rk_comm *comm, char **text);
 rk_status rk_comm_create_group(rk_comm *comm, const int32_t *members, int32_t n_members, rk_comm **out);
 
 /* The same of the first n ranks, this one among them. */
-rk_status rk_comm_create_group_of_first(rk_comm *comm, int32_t n, rk_comm **out);
+rk_status rk_comm_create_group_of_first_ranks(rk_comm *comm, int32_t n, rk_comm **out);
 
 /* Who a rank of a communicator is in the world, for messages. */
 typedef struct rk_peer {

@@ -17,12 +17,12 @@ static int size_class_of(size_t n_bytes) {
     return class;
 }
 
-static int *header_of_buffer(const void *data) {
+static int *size_class_field_of_buffer(const void *data) {
     return (int *)(void *)((char *)(size_t)data - HEADER_BYTES);
 }
 
 size_t rk_message_capacity(const void *data) {
-    return size_class_bytes(*header_of_buffer(data));
+    return size_class_bytes(*size_class_field_of_buffer(data));
 }
 
 /* Pages: rk_alloc would write zeros over what is about to be received. */
@@ -30,7 +30,7 @@ static rk_status allocate_buffer(int class, void **out) {
     void *pages;
     RK_TRY(rk_pages_alloc(HEADER_BYTES + size_class_bytes(class), &pages));
     *out = (char *)pages + HEADER_BYTES;
-    *header_of_buffer(*out) = class;
+    *size_class_field_of_buffer(*out) = class;
     return RK_OK;
 }
 
@@ -50,7 +50,7 @@ rk_status rk_message_pool_acquire(rk_message_pool *pool, size_t n_bytes, void **
 
 void rk_message_pool_return(rk_message_pool *pool, void *data) {
     if (!data) return;
-    int class = *header_of_buffer(data);
+    int class = *size_class_field_of_buffer(data);
     memcpy(data, &pool->idle[class], sizeof(void *));
     pool->idle[class] = data;
 }

@@ -45,8 +45,9 @@ void rk_batch_invariant_matrix_multiply(const rk_batch_invariant_matrix *matrix,
     rk_panel_product(&args);
 }
 
-void rk_batch_invariant_matrix_add(const rk_batch_invariant_matrix *matrix, int64_t m, const rk_real *x,
-                                   const rk_real *begin, const rk_real *b, bool relu, rk_real *y) {
+void rk_batch_invariant_matrix_multiply_add(const rk_batch_invariant_matrix *matrix, int64_t m,
+                                            const rk_real *x, const rk_real *begin, const rk_real *b,
+                                            bool relu, rk_real *y) {
     rk_panel_product_args args = make_panel_product_args(matrix, (rk_lines){0, matrix->in}, m, x, relu, y);
     args.begin = begin;
     args.bias = b;

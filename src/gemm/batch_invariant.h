@@ -29,7 +29,8 @@ void rk_batch_invariant_matrix_set_weights(rk_batch_invariant_matrix *matrix, co
 void rk_batch_invariant_matrix_multiply(const rk_batch_invariant_matrix *matrix, rk_lines lines, int64_t m,
                                         const rk_real *x, const rk_real *b, bool relu, rk_real *y);
 /* y = (begin + b) + x W, and max(., 0) if relu: begin [m, out], which may be y, b [out]. */
-void rk_batch_invariant_matrix_add(const rk_batch_invariant_matrix *matrix, int64_t m, const rk_real *x,
-                                   const rk_real *begin, const rk_real *b, bool relu, rk_real *y);
+void rk_batch_invariant_matrix_multiply_add(const rk_batch_invariant_matrix *matrix, int64_t m,
+                                            const rk_real *x, const rk_real *begin, const rk_real *b,
+                                            bool relu, rk_real *y);
 
 #endif

@@ -92,36 +92,37 @@ static dnnl_data_type_t operand_type(const rk_packed_matrix *matrix) {
     return matrix->units ? dnnl_bf16 : dnnl_f32;
 }
 
-static rk_status describe_matrix(dnnl_memory_desc_t *desc, int64_t rows, int64_t cols, dnnl_data_type_t type,
-                                 dnnl_format_tag_t tag) {
+static rk_status init_matrix_descriptor(dnnl_memory_desc_t *desc, int64_t rows, int64_t cols,
+                                        dnnl_data_type_t type, dnnl_format_tag_t tag) {
     dnnl_dims_t dims = {rows, cols};
     return status_from_dnnl(dnnl_memory_desc_init_by_tag(desc, 2, dims, type, tag), "a memory description");
 }
 
 /* A product's operands: [rows, inner] x [inner, cols]. */
-static rk_status describe_product(const rk_packed_matrix *matrix, int kind, int64_t m, dnnl_memory_desc_t *a,
-                                  dnnl_memory_desc_t *b, dnnl_memory_desc_t *c) {
+static rk_status init_product_descriptors(const rk_packed_matrix *matrix, int kind, int64_t m,
+                                          dnnl_memory_desc_t *a, dnnl_memory_desc_t *b,
+                                          dnnl_memory_desc_t *c) {
     int64_t in = matrix->in, out = matrix->out;
     dnnl_data_type_t type = operand_type(matrix);
     if (kind == FORWARD) {
-        RK_TRY(describe_matrix(a, m, in, type, dnnl_ab));
+        RK_TRY(init_matrix_descriptor(a, m, in, type, dnnl_ab));
         if (matrix->w.data)
             *b = matrix->w.desc;
         else
-            RK_TRY(describe_matrix(b, in, out, type, dnnl_format_tag_any));
-        return describe_matrix(c, m, out, dnnl_f32, dnnl_ab);
+            RK_TRY(init_matrix_descriptor(b, in, out, type, dnnl_format_tag_any));
+        return init_matrix_descriptor(c, m, out, dnnl_f32, dnnl_ab);
     }
     if (kind >= WEIGHT_GRADIENT) {
-        RK_TRY(describe_matrix(a, in, m, type, dnnl_ba));
-        RK_TRY(describe_matrix(b, m, out, type, dnnl_ab));
-        return describe_matrix(c, in, out, dnnl_f32, dnnl_ab);
+        RK_TRY(init_matrix_descriptor(a, in, m, type, dnnl_ba));
+        RK_TRY(init_matrix_descriptor(b, m, out, type, dnnl_ab));
+        return init_matrix_descriptor(c, in, out, dnnl_f32, dnnl_ab);
     }
-    RK_TRY(describe_matrix(a, m, out, type, dnnl_ab));
+    RK_TRY(init_matrix_descriptor(a, m, out, type, dnnl_ab));
     if (matrix->w_transposed.data)
         *b = matrix->w_transposed.desc;
     else
-        RK_TRY(describe_matrix(b, out, in, type, dnnl_format_tag_any));
-    return describe_matrix(c, m, in, dnnl_f32, dnnl_ab);
+        RK_TRY(init_matrix_descriptor(b, out, in, type, dnnl_format_tag_any));
+    return init_matrix_descriptor(c, m, in, dnnl_f32, dnnl_ab);
 }
 
 /* oneDNN writes the code of a product into memory that it does not look at: where there is none it ends the
@@ -135,12 +136,12 @@ static rk_status check_memory_for_jit_code(void) {
     return RK_OK;
 }
 
-static rk_status describe_primitive(const rk_packed_matrix *matrix, int kind, int64_t m, bool relu, bool bias,
-                                    dnnl_primitive_desc_t *out) {
+static rk_status create_primitive_descriptor(const rk_packed_matrix *matrix, int kind, int64_t m, bool relu,
+                                             bool bias, dnnl_primitive_desc_t *out) {
     dnnl_memory_desc_t a, b, c, bias_desc;
     RK_TRY(check_memory_for_jit_code());
-    RK_TRY(describe_product(matrix, kind, m, &a, &b, &c));
-    RK_TRY(describe_matrix(&bias_desc, 1, matrix->out, dnnl_f32, dnnl_ab));
+    RK_TRY(init_product_descriptors(matrix, kind, m, &a, &b, &c));
+    RK_TRY(init_matrix_descriptor(&bias_desc, 1, matrix->out, dnnl_f32, dnnl_ab));
     dnnl_matmul_desc_t matmul;
     DNNL_TRY(dnnl_matmul_desc_init(&matmul, &a, &b, bias ? &bias_desc : NULL, &c));
     dnnl_primitive_attr_t attributes = NULL;
@@ -243,7 +244,7 @@ static rk_status create_product_primitive(const rk_packed_matrix *matrix, int ki
                                           bool bias, product **out) {
     dnnl_primitive_desc_t desc;
     product *made;
-    RK_TRY(describe_primitive(matrix, kind, m, relu, bias, &desc));
+    RK_TRY(create_primitive_descriptor(matrix, kind, m, relu, bias, &desc));
     rk_status status = rk_alloc(1, sizeof *made, &made);
     if (status == RK_OK) {
         made->scratch = *dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
@@ -275,7 +276,7 @@ static rk_status find_or_create_product_primitive(const rk_packed_matrix *matrix
 static rk_status choose_weight_layout(const rk_packed_matrix *matrix, int kind, packed *out) {
     dnnl_primitive_desc_t desc;
     pthread_mutex_lock(&making);
-    rk_status status = describe_primitive(matrix, kind, matrix->max_rows, false, false, &desc);
+    rk_status status = create_primitive_descriptor(matrix, kind, matrix->max_rows, false, false, &desc);
     pthread_mutex_unlock(&making);
     RK_TRY(status);
     out->desc = *dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
@@ -377,9 +378,9 @@ static rk_status reorder_weights(const dnnl_memory_desc_t *from, const void *dat
 
 static rk_status pack_weights(rk_packed_matrix *matrix, const float *w) {
     dnnl_memory_desc_t plain, transposed;
-    RK_TRY(describe_matrix(&plain, matrix->in, matrix->out, operand_type(matrix), dnnl_ab));
+    RK_TRY(init_matrix_descriptor(&plain, matrix->in, matrix->out, operand_type(matrix), dnnl_ab));
     RK_TRY(reorder_weights(&plain, w, &matrix->w));
-    RK_TRY(describe_matrix(&transposed, matrix->out, matrix->in, operand_type(matrix), dnnl_ba));
+    RK_TRY(init_matrix_descriptor(&transposed, matrix->out, matrix->in, operand_type(matrix), dnnl_ba));
     return reorder_weights(&transposed, w, &matrix->w_transposed);
 }
 
@@ -399,8 +400,8 @@ rk_status rk_packed_matrix_set_weights(rk_packed_matrix *matrix, const rk_real *
 static rk_status create_product_call(const rk_packed_matrix *matrix, int kind, int64_t m, argument *arguments,
                                      int n, call **out) {
     dnnl_memory_desc_t a, b, c, bias;
-    RK_TRY(describe_product(matrix, kind, m, &a, &b, &c));
-    RK_TRY(describe_matrix(&bias, 1, matrix->out, dnnl_f32, dnnl_ab));
+    RK_TRY(init_product_descriptors(matrix, kind, m, &a, &b, &c));
+    RK_TRY(init_matrix_descriptor(&bias, 1, matrix->out, dnnl_f32, dnnl_ab));
     arguments[0].desc = &a;
     arguments[1].desc = &b;
     arguments[2].desc = &c;

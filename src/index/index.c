@@ -108,7 +108,7 @@ rk_status rk_index_build(const float *vectors, const int64_t *ids, int64_t n, in
     return status;
 }
 
-static rk_status check_ascending(const int64_t *ids, int64_t n, const char *what) {
+static rk_status check_ids_ascending(const int64_t *ids, int64_t n, const char *what) {
     for (int64_t i = 1; i < n; i++)
         RK_FAIL_IF(ids[i] < ids[i - 1], RK_INVALID_ARGUMENT, "%s are not in ascending order at id %lld", what,
                    (long long)ids[i]);
@@ -120,7 +120,7 @@ rk_status rk_index_check_excluded_ids(const rk_ids *excluded, int64_t n) {
         int64_t first = rk_ids_begin_of_sample(excluded, q), end = rk_ids_begin_of_sample(excluded, q + 1);
         RK_FAIL_IF(first < 0 || end < first, RK_INVALID_ARGUMENT,
                    "the excluded ids of query %lld end before they begin", (long long)q);
-        RK_TRY(check_ascending(excluded->ids + first, end - first, "excluded ids"));
+        RK_TRY(check_ids_ascending(excluded->ids + first, end - first, "excluded ids"));
     }
     return RK_OK;
 }
@@ -132,7 +132,7 @@ static rk_status check_search_options(const rk_index *x, const float *queries, i
     RK_FAIL_IF(o->ids && o->bits, RK_INVALID_ARGUMENT, "a search takes ids or bits, not both");
     RK_FAIL_IF(o->n_ids < 0 || o->n_bits < 0 || o->n_probe < 0, RK_INVALID_ARGUMENT,
                "n_ids, n_bits and n_probe of a search must be 0 or more");
-    if (o->ids) RK_TRY(check_ascending(o->ids, o->n_ids, "the ids of a search"));
+    if (o->ids) RK_TRY(check_ids_ascending(o->ids, o->n_ids, "the ids of a search"));
     if (o->excluded) RK_TRY(rk_index_check_excluded_ids(o->excluded, n));
     return rk_index_check_vectors(queries, n, x->dim, "query");
 }
@@ -143,7 +143,7 @@ static rk_status search_index(const rk_index *x, const float *queries, int64_t n
     RK_AUTOFREE float *found_scores = NULL;
     size_t n_found = (size_t)n * (size_t)k;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_found, found), RK_ARRAY(n_found, found_scores)));
-    RK_TRY(rk_index_search_all(&(rk_index_search_call){
+    RK_TRY(rk_index_search_all_queries(&(rk_index_search_call){
         .index = x, .options = o, .queries = queries, .n = n, .k = k, .ids = found, .scores = found_scores}));
     memcpy(ids, found, n_found * sizeof *found);
     if (scores) memcpy(scores, found_scores, n_found * sizeof *found_scores);

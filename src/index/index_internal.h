@@ -124,7 +124,7 @@ typedef struct rk_index_search_call {
     int64_t *positions; /* [n, k] or NULL */
 } rk_index_search_call;
 /* On the threads that loops of the caller run on. */
-rk_status rk_index_search_all(const rk_index_search_call *call);
+rk_status rk_index_search_all_queries(const rk_index_search_call *call);
 /* Scores of all lists for a query: lists [n_lists], in their order; scores [n_lists] is scratch. */
 void rk_index_score_lists(const rk_index *index, const float *query, float *scores, uint64_t *lists);
 

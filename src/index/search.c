@@ -268,7 +268,7 @@ static void run_search_task(void *context, size_t task, int thread) {
     rk_parallel_failure_record(&g->failure, first, status);
 }
 
-rk_status rk_index_search_all(const rk_index_search_call *call) {
+rk_status rk_index_search_all_queries(const rk_index_search_call *call) {
     searching g = {.call = call, .failure = RK_FAILURE_INIT};
     rk_parallel_for(rk_block_count((size_t)call->n, QUERIES), run_search_task, &g);
     return rk_parallel_failure_status(&g.failure);

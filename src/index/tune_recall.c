@@ -67,14 +67,14 @@ static rk_status find_exact_neighbours(const rk_index *x, const queries *all, in
     RK_TRY(select_half_of_queries(x, all, first, h));
     o.n_probe = x->base.n_lists;
     o.excluded = all->excluded ? &h->excluded : NULL;
-    return rk_index_search_all(&(rk_index_search_call){.index = x,
-                                                       .options = &o,
-                                                       .queries = h->queries,
-                                                       .n = h->n,
-                                                       .k = all->k,
-                                                       .ids = h->ids,
-                                                       .scores = h->scores,
-                                                       .positions = h->positions});
+    return rk_index_search_all_queries(&(rk_index_search_call){.index = x,
+                                                               .options = &o,
+                                                               .queries = h->queries,
+                                                               .n = h->n,
+                                                               .k = all->k,
+                                                               .ids = h->ids,
+                                                               .scores = h->scores,
+                                                               .positions = h->positions});
 }
 
 static int64_t list_of_position(const rk_index_base *b, int64_t position) {
@@ -135,13 +135,13 @@ static rk_status measure_recall(const rk_index *x, const half *h, int32_t k, int
         rk_ids excluded = {.offsets = h->excluded_begins + q, .ids = h->excluded_ids};
         o.excluded = h->excluded_begins ? &excluded : NULL;
         double begin = rk_clock_seconds();
-        RK_TRY(rk_index_search_all(&(rk_index_search_call){.index = x,
-                                                           .options = &o,
-                                                           .queries = h->queries + q * x->dim,
-                                                           .n = 1,
-                                                           .k = k,
-                                                           .ids = ids,
-                                                           .scores = scores}));
+        RK_TRY(rk_index_search_all_queries(&(rk_index_search_call){.index = x,
+                                                                   .options = &o,
+                                                                   .queries = h->queries + q * x->dim,
+                                                                   .n = 1,
+                                                                   .k = k,
+                                                                   .ids = ids,
+                                                                   .scores = scores}));
         seconds += rk_clock_seconds() - begin;
         RK_TRY(rk_id_set_create(ids, k, &set));
         for (int64_t i = q * k; i < (q + 1) * k && h->ids[i] >= 0; i++, n++)

@@ -8,7 +8,7 @@
 #include "kernels/real.h"
 
 /*     for i in 0 .. n-1:
- *         word = word (place + i) % 4 of rk_rng_block(seed, step, (place + i) / 4)
+ *         word = word (place + i) % 4 of rk_rng_draw_four_words(seed, step, (place + i) / 4)
  *         y = word >= limit ? from[i] * keep : 0
  *         to[i] = add ? to[i] + y : y
  *         kept[i] = word >= limit, if kept

@@ -84,7 +84,7 @@ ROW_INLINE use_reader begin_reading_uses(const rk_fused_update_args *a, bool row
     return r;
 }
 
-ROW_INLINE uint32_t leaf_of_bag(const rk_fused_update_args *a, uint32_t bag, int32_t source) {
+ROW_INLINE uint32_t summation_leaf_of_bag(const rk_fused_update_args *a, uint32_t bag, int32_t source) {
     const rk_gradient_source *s = &a->sources[source];
     return s->first_leaf + (s->leaf_bags ? (uint32_t)((bag - s->first_bag) / s->leaf_bags) : 0);
 }
@@ -102,8 +102,8 @@ ROW_INLINE int64_t sum_gradients_of_uses(const rk_fused_update_args *a, int64_t 
         rk_row_use use = a->uses[i];
         uint32_t bag = bag_of_use(a, use, plain);
         const float *from = gradient_of_bag(a, bag, &r->source, plain, dim);
-        if (leaf && first) *leaf = leaf_of_bag(a, bag, r->source);
-        if (leaf && !first && leaf_of_bag(a, bag, r->source) != *leaf) break;
+        if (leaf && first) *leaf = summation_leaf_of_bag(a, bag, r->source);
+        if (leaf && !first && summation_leaf_of_bag(a, bag, r->source) != *leaf) break;
         const float *coefficient = coefficient_of_use(a, use, r->source, plain);
         if (coefficient)
             row_sum_add_scaled(&sum, g, *coefficient, from, dim);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /*     for k in 0 .. dim-1:
- *         word = word k % 4 of rk_rng_block(seed, table, id * RK_MAX_DIM / 4 + k / 4)
+ *         word = word k % 4 of rk_rng_draw_four_words(seed, table, id * RK_MAX_DIM / 4 + k / 4)
  *         normal:  p = low + range * (word + 1/2) / 2^32;  out[k] = shift + scale * (the number below which a
  *         normal one falls with probability p)
  *         else:    out[k] = shift + scale * (low + range * floor(word / 2^8) / 2^24)

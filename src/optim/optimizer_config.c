@@ -210,8 +210,8 @@ static void apply_given_options(const rk_optimizer_config *c, rk_optimizer *o) {
     }
 }
 
-rk_status rk_optimizer_resolve(const rk_optimizer_config *c, const rk_yaml *yaml, rk_optimizer_kind usual,
-                               rk_optimizer *out) {
+rk_status rk_optimizer_from_config(const rk_optimizer_config *c, const rk_yaml *yaml, rk_optimizer_kind usual,
+                                   rk_optimizer *out) {
     rk_optimizer o;
     rk_optimizer_kind kind = c->kind < 0 ? usual : (rk_optimizer_kind)c->kind;
     RK_TRY(rk_optimizer_init(&o, kind));

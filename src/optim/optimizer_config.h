@@ -26,7 +26,7 @@ extern const rk_schema rk_optimizer_schema;
 
 /* The resolved optimizer, of the usual kind if it names none; errors name the line through `yaml` (NULL: no
  * line known). */
-rk_status rk_optimizer_resolve(const rk_optimizer_config *config, const rk_yaml *yaml,
-                               rk_optimizer_kind usual, rk_optimizer *out);
+rk_status rk_optimizer_from_config(const rk_optimizer_config *config, const rk_yaml *yaml,
+                                   rk_optimizer_kind usual, rk_optimizer *out);
 
 #endif

@@ -72,7 +72,7 @@ static rk_status measure_recall(rk_index_ranking *r, const rk_index_search_call 
     whole.n = n;
     whole.ids = r->best;
     whole.scores = r->best_scores;
-    RK_TRY(rk_index_search_all(&whole));
+    RK_TRY(rk_index_search_all_queries(&whole));
     for (int64_t q = 0; q < n; q++) {
         rk_id_set found;
         RK_TRY(rk_id_set_create(call->ids + q * call->k, call->k, &found));
@@ -86,7 +86,7 @@ static rk_status measure_recall(rk_index_ranking *r, const rk_index_search_call 
 
 rk_status rk_index_ranking_search_vectors(const rk_index_ranking *r, const rk_index_search_call *call) {
     RK_TRY(rk_index_check_vectors(call->queries, call->n, r->index->dim, "the vector of user"));
-    return rk_index_search_all(call);
+    return rk_index_search_all_queries(call);
 }
 
 rk_status rk_index_ranking_search(rk_index_ranking *r, const rk_item_choice *items, const rk_ids *excluded,

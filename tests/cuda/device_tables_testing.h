@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "cuda/dense/dense_update.h"
+#include "cuda/dense/dense_optimizer_step.h"
 #include "cuda/tables/table.h"
 #include "collection_steps.h"
 #include "embedding/cuda/device_tables.h"

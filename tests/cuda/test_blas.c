@@ -36,7 +36,7 @@ static float *random_values(int64_t n, uint64_t stream_number) {
     float *values = malloc((size_t)n * sizeof *values);
     for (int64_t i = 0; i < n; i++) {
         uint32_t words[4];
-        rk_rng_block(7, stream_number, (uint64_t)i, words);
+        rk_rng_draw_four_words(7, stream_number, (uint64_t)i, words);
         values[i] = (float)words[0] / 4294967296.0f - 0.45f;
     }
     return values;

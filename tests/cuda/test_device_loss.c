@@ -1,7 +1,7 @@
 /* Losses of tasks on the device against rk_loss_compute: two kinds, weights, absent labels, learned weights;
  * predictions; what is not finite. */
 #include "cuda/device_testing.h"
-#include "cuda/dense/dense_update.h"
+#include "cuda/dense/dense_optimizer_step.h"
 #include "nn/cuda/device_loss.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "cuda/device_testing.h"
-#include "cuda/dense/dense_update.h"
+#include "cuda/dense/dense_optimizer_step.h"
 #include "nn/cuda/device_graph.h"
 #include "nn/graph/layers.h"
 

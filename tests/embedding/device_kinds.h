@@ -7,7 +7,7 @@
 #include "cuda/device_testing.h"
 #include "embedding/sharded_kind.h"
 
-#include "cuda/dense/dense_update.h"
+#include "cuda/dense/dense_optimizer_step.h"
 #include "embedding/cuda_sharded/device_sharded_store.h"
 
 typedef struct device_subject {

@@ -36,7 +36,7 @@ static void test_random_row(void **state) {
             rk_random_init_row_scalar(&args, id, dims[d], expected);
             for (int32_t k = 0; k < dims[d]; k++) {
                 uint32_t words[4];
-                rk_rng_block(5, 77, (uint64_t)id * (RK_MAX_DIM / 4) + (uint64_t)k / 4, words);
+                rk_rng_draw_four_words(5, 77, (uint64_t)id * (RK_MAX_DIM / 4) + (uint64_t)k / 4, words);
                 double p = 0.01 + 0.98 * (words[k % 4] + 0.5) / 4294967296.0,
                        want = 0.5 + 2 * (normal ? quantile(p) : p);
                 assert_true(fabs(want - expected[k]) <
@@ -74,7 +74,7 @@ static void test_dropout(void **state) {
                 rk_dropout_mask_scalar(&args);
                 for (int64_t i = 0; i < N; i++) {
                     uint32_t words[4];
-                    rk_rng_block(9, 3, (uint64_t)(args.place + i) / 4, words);
+                    rk_rng_draw_four_words(9, 3, (uint64_t)(args.place + i) / 4, words);
                     float y = words[(args.place + i) % 4] >= args.limit ? from[i] * args.keep : 0;
                     assert_true(expected[i] == (i >= n ? (float)i : add ? (float)i + y : y));
                     assert_int_equal(expected_kept[i],

@@ -241,7 +241,7 @@ static rk_status resolve(const char *text, rk_optimizer *out) {
     rk_optimizer_config config;
     RK_TRY(rk_yaml_parse("f.yaml", text, strlen(text), &yaml));
     rk_status status = rk_schema_bind(&rk_optimizer_schema, &yaml, yaml.root, &config);
-    if (status == RK_OK) status = rk_optimizer_resolve(&config, &yaml, RK_OPTIMIZER_ADAM, out);
+    if (status == RK_OK) status = rk_optimizer_from_config(&config, &yaml, RK_OPTIMIZER_ADAM, out);
     rk_schema_release(&rk_optimizer_schema, &config);
     rk_yaml_release(&yaml);
     return status;

@@ -106,7 +106,7 @@ static void answer_batch(worker *w, rk_served_version *v, size_t n_rows) {
 }
 
 /* The next of the same version, if there is one or one comes in time. */
-static rk_call *wait_for_call(rk_batcher *b, const rk_served_version *v, double until) {
+static rk_call *wait_for_call_of_version(rk_batcher *b, const rk_served_version *v, double until) {
     pthread_mutex_lock(&b->mutex);
     rk_call *call = pop_call(b, v);
     for (double left; !call && !b->stop && (left = until - rk_clock_seconds()) > 0;) {
@@ -138,7 +138,8 @@ static void run_call_with_others(worker *w, rk_call *call) {
         rk_served_version_unref(v);
         return;
     }
-    for (; call; call = (int64_t)n_rows < b->options.max_batch_size ? wait_for_call(b, v, until) : NULL)
+    for (; call;
+         call = (int64_t)n_rows < b->options.max_batch_size ? wait_for_call_of_version(b, v, until) : NULL)
         add_call_to_batch(w, call, rows, &n_rows);
     if (w->n_calls > 0) {
         atomic_fetch_add(&b->n_batches, 1);

@@ -104,11 +104,11 @@ static void exported_tensor_free(exported_tensor *e) {
     rk_free(e);
 }
 
-static void delete_versioned(DLManagedTensorVersioned *self) {
+static void delete_versioned_tensor(DLManagedTensorVersioned *self) {
     exported_tensor_free(self->manager_ctx);
 }
 
-static void delete_legacy(DLManagedTensor *self) {
+static void delete_legacy_tensor(DLManagedTensor *self) {
     exported_tensor_free(self->manager_ctx);
 }
 
@@ -142,7 +142,7 @@ rk_status rk_tensor_to_dlpack(const rk_tensor *tensor, void (*release)(void *own
     e->managed.versioned = (DLManagedTensorVersioned){
         .version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
         .manager_ctx = e,
-        .deleter = delete_versioned,
+        .deleter = delete_versioned_tensor,
         .flags = tensor->read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0,
         .dl_tensor = fill_dl_tensor(tensor, e),
     };
@@ -157,8 +157,8 @@ rk_status rk_tensor_to_dlpack_legacy(const rk_tensor *tensor, void (*release)(vo
                "hint: use rk_tensor_to_dlpack, or copy it");
     exported_tensor *e;
     RK_TRY(exported_tensor_create(tensor, release, owner, &e));
-    e->managed.legacy =
-        (DLManagedTensor){.dl_tensor = fill_dl_tensor(tensor, e), .manager_ctx = e, .deleter = delete_legacy};
+    e->managed.legacy = (DLManagedTensor){
+        .dl_tensor = fill_dl_tensor(tensor, e), .manager_ctx = e, .deleter = delete_legacy_tensor};
     *out = &e->managed.legacy;
     return RK_OK;
 }

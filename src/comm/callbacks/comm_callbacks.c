@@ -50,7 +50,7 @@ done:
     return status;
 }
 
-static void callbacks_free(rk_comm *comm) {
+static void callbacks_comm_free(rk_comm *comm) {
     rk_comm_of_callbacks *own = (rk_comm_of_callbacks *)comm;
     rk_callbacks_world *world = own->context == 0 ? own->world : NULL;
     if (world && rk_comm_check_failure(comm) == RK_OK && rk_comm_final_barrier(comm) != RK_OK)
@@ -72,7 +72,7 @@ static rk_status callbacks_create_group(rk_comm *comm, const int32_t *members, i
     return RK_OK;
 }
 
-static void callbacks_abort(rk_comm *comm, const char *reason) {
+static void callbacks_comm_abort(rk_comm *comm, const char *reason) {
     const rk_comm_functions *functions = &((rk_comm_of_callbacks *)comm)->world->functions;
     rk_log(RK_LOG_ERROR, "rank %d: %s", (int)functions->rank, reason);
     if (functions->abort) functions->abort(functions->user, reason);
@@ -86,12 +86,12 @@ static rk_status callbacks_find_lost_ranks(rk_all_to_all *all_to_all, const bool
 }
 
 static const rk_comm_ops ops = {sizeof(rk_message),
-                                callbacks_free,
+                                callbacks_comm_free,
                                 rk_callbacks_all_to_all_begin,
                                 rk_callbacks_all_to_all_test,
                                 rk_callbacks_all_to_all_abandon,
                                 callbacks_create_group,
-                                callbacks_abort,
+                                callbacks_comm_abort,
                                 callbacks_find_lost_ranks,
                                 false};
 

@@ -36,7 +36,7 @@ static void release_world(rk_mpi_world *world) {
                 world);
 }
 
-static void mpi_free(rk_comm *comm) {
+static void mpi_comm_free(rk_comm *comm) {
     rk_comm_of_mpi *own = (rk_comm_of_mpi *)comm;
     rk_mpi_world *world = own->world;
     bool is_world = own->context == 0;
@@ -66,7 +66,7 @@ static void *exit_after_timeout(void *unused) {
 
 /* MPI_Abort may wait for a launcher that cannot be reached any more, and the mutex for a thread that waits
  * likewise. */
-static void mpi_abort(rk_comm *comm, const char *reason) {
+static void mpi_comm_abort(rk_comm *comm, const char *reason) {
     rk_log(RK_LOG_ERROR, "rank %d: %s", (int)comm->peers[comm->rank].rank, reason);
     pthread_t thread;
     if (pthread_create(&thread, NULL, exit_after_timeout, NULL) != 0) _exit(1);
@@ -99,12 +99,12 @@ static rk_status mpi_create_group(rk_comm *comm, const int32_t *members, int32_t
 }
 
 static const rk_comm_ops ops = {sizeof(rk_mpi_part),
-                                mpi_free,
+                                mpi_comm_free,
                                 rk_mpi_all_to_all_begin,
                                 rk_mpi_all_to_all_test,
                                 rk_mpi_all_to_all_abandon,
                                 mpi_create_group,
-                                mpi_abort,
+                                mpi_comm_abort,
                                 rk_mpi_find_lost_ranks,
                                 false};
 

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "comm/comm.h"
 
-static void self_free(rk_comm *comm) {
+static void self_comm_free(rk_comm *comm) {
     rk_comm_shared *shared = comm->shared;
     rk_comm_release(comm);
     rk_comm_shared_free(shared);
@@ -34,18 +34,18 @@ static rk_status self_create_group(rk_comm *comm, const int32_t *members, int32_
 }
 
 /* There is no other rank to stop, and the library never exits: the caller's own error ends the run. */
-static void self_abort(rk_comm *comm, const char *reason) {
+static void self_comm_abort(rk_comm *comm, const char *reason) {
     (void)comm;
     rk_log(RK_LOG_ERROR, "rank 0: %s", reason);
 }
 
 static const rk_comm_ops ops = {.is_alone = true, /* and no all_to_all is ever late */
-                                .free = self_free,
+                                .free = self_comm_free,
                                 .begin = self_all_to_all_begin,
                                 .test = self_all_to_all_test,
                                 .abandon = self_all_to_all_abandon,
                                 .members = self_create_group,
-                                .abort = self_abort};
+                                .abort = self_comm_abort};
 
 rk_status rk_comm_self(rk_comm **out) {
     rk_comm *comm = NULL;

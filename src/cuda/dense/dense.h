@@ -7,7 +7,7 @@
 #define RK_CUDA_DENSE_DENSE_H
 
 #include "cuda/libraries/blas.h"
-#include "cuda/dense/dense_update.h"
+#include "cuda/dense/dense_optimizer_step.h"
 #include "cuda/launch.h"
 
 typedef enum rk_cuda_unary_kind {
@@ -196,10 +196,10 @@ typedef struct rk_cuda_dropout_args {
     X(rk_cuda_predictions, (rk_stream *stream, int64_t n, int32_t n_tasks, const rk_cuda_task *tasks, \
                             const float *logits, float *predictions))
 
-#define RK_CUDA_UPDATE_LIST(X)                                                                      \
-    X(rk_cuda_dense_gradient_norm, (rk_stream *stream, const rk_cuda_dense *dense, uint32_t *stop)) \
-    X(rk_cuda_dense_update, (rk_stream *stream, const rk_cuda_dense *dense, const uint32_t *stop))  \
-    X(rk_cuda_copy_if,                                                                              \
+#define RK_CUDA_UPDATE_LIST(X)                                                                             \
+    X(rk_cuda_dense_gradient_norm, (rk_stream *stream, const rk_cuda_dense *dense, uint32_t *stop))        \
+    X(rk_cuda_dense_optimizer_step, (rk_stream *stream, const rk_cuda_dense *dense, const uint32_t *stop)) \
+    X(rk_cuda_copy_if,                                                                                     \
       (rk_stream *stream, int64_t n, const uint32_t *condition, const float *from, float *to))
 // clang-format on
 

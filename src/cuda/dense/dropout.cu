@@ -15,7 +15,7 @@ __global__ static void dropout_groups_kernel(rk_cuda_dropout_args a, const float
     if (i >= a.n) return;
     uint32_t random[4];
     int64_t place = a.step[1] * a.per_sample + i / a.group;
-    rk_rng_block(a.seed, (uint64_t)a.step[0], (uint64_t)(place / 4), random);
+    rk_rng_draw_four_words(a.seed, (uint64_t)a.step[0], (uint64_t)(place / 4), random);
     uint32_t draw = random[place % 4];
     rk_store_gradient(&to[i], draw >= a.limit ? from[i] * a.keep : 0, overwrite);
 }
@@ -24,7 +24,8 @@ __global__ static void dropout_kernel(rk_cuda_dropout_args a, const float *from,
     int64_t i = 4 * rk_thread_number();
     if (i >= a.n) return;
     uint32_t random[4];
-    rk_rng_block(a.seed, (uint64_t)a.step[0], (uint64_t)((a.step[1] * a.per_sample + i) / 4), random);
+    rk_rng_draw_four_words(a.seed, (uint64_t)a.step[0], (uint64_t)((a.step[1] * a.per_sample + i) / 4),
+                           random);
     float4 x = rk_load4(from, i, a.n);
     rk_store_gradient4(
         to, i, a.n,

@@ -5,7 +5,7 @@
  *         remembered */
 #include "cuda/tables/table_kernel_helpers.h"
 
-#include "cuda/dense/dense_update.h"
+#include "cuda/dense/dense_optimizer_step.h"
 
 __device__ static inline bool is_strip_finite(const float v[4]) {
     return fabsf(v[0]) <= FLT_MAX && fabsf(v[1]) <= FLT_MAX && fabsf(v[2]) <= FLT_MAX &&

@@ -37,8 +37,8 @@ extern "C" void rk_cuda_convert_rows(rk_stream *stream, int64_t n, int32_t dim, 
 }
 
 /* One thread for each loss, and one for the bits. */
-__global__ static void join_step_status_kernel(int32_t n_ranks, int32_t n_losses, const double *step_statuses,
-                                               double *out) {
+__global__ static void combine_step_statuses_kernel(int32_t n_ranks, int32_t n_losses,
+                                                    const double *step_statuses, double *out) {
     int32_t i = (int32_t)threadIdx.x, width = n_losses + 1;
     for (; i < width; i += RK_THREADS) {
         double loss = 0;
@@ -59,7 +59,7 @@ __global__ static void join_step_status_kernel(int32_t n_ranks, int32_t n_losses
 
 /* step statuses [n_ranks, n_losses + 1]: losses, then `stop`, of each rank. out: the losses' sums in the
  * order of the ranks, and all bits of stop */
-extern "C" void rk_cuda_join_step_status(rk_stream *stream, int32_t n_ranks, int32_t n_losses,
-                                         const double *step_statuses, double *out) {
-    RK_LAUNCH(join_step_status_kernel, 1, RK_THREADS, 0, stream, n_ranks, n_losses, step_statuses, out);
+extern "C" void rk_cuda_combine_step_statuses(rk_stream *stream, int32_t n_ranks, int32_t n_losses,
+                                              const double *step_statuses, double *out) {
+    RK_LAUNCH(combine_step_statuses_kernel, 1, RK_THREADS, 0, stream, n_ranks, n_losses, step_statuses, out);
 }

@@ -16,7 +16,7 @@ typedef struct rk_cuda_rows_at {
 #define RK_CUDA_RANKS_LIST(X)                                                                              \
     X(rk_cuda_convert_rows,                                                                                \
       (rk_stream *stream, int64_t n, int32_t dim, const rk_cuda_rows_at *from, const rk_cuda_rows_at *to)) \
-    X(rk_cuda_join_step_status,                                                                            \
+    X(rk_cuda_combine_step_statuses,                                                                       \
       (rk_stream *stream, int32_t n_ranks, int32_t n_losses, const double *step_statuses, double *out))
 // clang-format on
 RK_CUDA_RANKS_LIST(RK_CUDA_PROTOTYPE)

@@ -111,7 +111,7 @@ __device__ static inline void rk_store_strip_as_halves(const rk_cuda_table *t, u
                                                        uint64_t seed, const rk_strip *s) {
     uint16_t *to = (uint16_t *)t->rows + place * (uint64_t)t->dim + s->column, halves[4];
     uint32_t words[4];
-    rk_rng_block(seed, 0, row, words);
+    rk_rng_draw_four_words(seed, 0, row, words);
     for (int j = 0; j < 4; j++) {
         uint32_t bits = column_random_bits(words, t->first_column + s->column + j);
         halves[j] = t->dtype == RK_BF16 ? rk_bf16_from_f32_stochastic(s->w[j], bits)

@@ -52,7 +52,7 @@ static rk_status add_input_files(const rk_data_section *section, const char *dir
     return RK_OK;
 }
 
-static rk_status fill_key(const rk_data_section *section, const char *directory, rk_cache_key *key) {
+static rk_status fill_cache_key(const rk_data_section *section, const char *directory, rk_cache_key *key) {
     RK_TRY(find_cache_folder(section, directory, &key->folder));
     if (!key->folder) return RK_OK;
     append_settings(section, &key->settings);
@@ -63,7 +63,7 @@ static rk_status fill_key(const rk_data_section *section, const char *directory,
 /* Of a file that is missing, who reads it says so. */
 rk_status rk_cache_key_init(const rk_data_section *section, const char *directory, rk_cache_key *out) {
     rk_cache_key key = {.max_bytes = (uint64_t)section->cache.max_bytes};
-    rk_status status = fill_key(section, directory, &key);
+    rk_status status = fill_cache_key(section, directory, &key);
     if (status != RK_OK) rk_cache_key_release(&key);
     if (status == RK_NO_MEMORY) return status;
     *out = key;

@@ -265,8 +265,8 @@ static rk_status resolve_initializer(const resolver *r, const rk_initializer_con
 static rk_status resolve_optimizer(const resolver *r, const rk_optimizer_config *own, rk_optimizer *out) {
     *out = r->fallback;
     if (r->section->optimizer.line)
-        RK_TRY(rk_optimizer_resolve(&r->section->optimizer, r->yaml, out->kind, out));
-    return own && own->line ? rk_optimizer_resolve(own, r->yaml, out->kind, out) : RK_OK;
+        RK_TRY(rk_optimizer_from_config(&r->section->optimizer, r->yaml, out->kind, out));
+    return own && own->line ? rk_optimizer_from_config(own, r->yaml, out->kind, out) : RK_OK;
 }
 
 /* A table's last checks, once it is in the collection. */

@@ -7,8 +7,9 @@
 
 enum { RANDOM_WORDS = 4 * RANDOM_BLOCKS, RANDOM_ROUNDS = 10 };
 
-/* rk_rng_block (base/rng.h) of RANDOM_BLOCKS counters beside each other; out[4 * b + w] is word w of block b.
- * A function of its own: inlined into some loops, gcc 12 unrolls it before it can vectorize it. */
+/* rk_rng_draw_four_words (base/rng.h) of RANDOM_BLOCKS counters beside each other; out[4 * b + w] is word w
+ * of block b. A function of its own: inlined into some loops, gcc 12 unrolls it before it can vectorize it.
+ */
 __attribute__((noinline)) static void fill_random_words(uint64_t seed, uint64_t stream, uint64_t counter,
                                                         uint32_t *restrict out) {
     uint32_t c0[RANDOM_BLOCKS], c1[RANDOM_BLOCKS], c2[RANDOM_BLOCKS], c3[RANDOM_BLOCKS],

@@ -25,7 +25,7 @@ ROW_INLINE void store_row(const rk_rows *rows, int64_t row, const float *restric
     uint16_t *restrict to = (uint16_t *)rows->data + row * dim;
     uint32_t words[4];
     int32_t column = rows->first_column;
-    rk_rng_block(seed, 0, counter, words);
+    rk_rng_draw_four_words(seed, 0, counter, words);
     if (rows->dtype == RK_BF16)
         for (int32_t k = 0; k < dim; k++)
             to[k] = rk_bf16_from_f32_stochastic(values[k], column_random_bits(words, column + k));

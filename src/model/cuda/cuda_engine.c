@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/thread/trace.h"
-#include "cuda/dense/dense_update.h"
+#include "cuda/dense/dense_optimizer_step.h"
 #include "model/cuda/device_retrieval.h"
 #include "model/cuda/device_ranks.h"
 #include "model/cuda/cuda_engine_internal.h"

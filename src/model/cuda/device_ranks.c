@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "cuda/dense/dense_update.h"
+#include "cuda/dense/dense_optimizer_step.h"
 #include "cuda/tables/row_exchange.h"
 #include "embedding/cuda_sharded/device_sharded_store.h"
 #include "model/step/ranks.h"
@@ -75,7 +75,7 @@ static rk_status finish_step_over_ranks(rk_model *model) {
     size_t n_gradients, width = (size_t)model->n_tasks + 1;
     float *gradients = rk_device_graph_gradients(d->graph, &n_gradients);
     RK_TRY(rk_device_comm_all_gather(d->comm, d->compute, d->found, d->step_status_bytes, d->founds));
-    rk_cuda_join_step_status(d->compute, ranks->roles.n_trainers, model->n_tasks, d->founds, d->found);
+    rk_cuda_combine_step_statuses(d->compute, ranks->roles.n_trainers, model->n_tasks, d->founds, d->found);
     RK_TRY(rk_device_comm_all_reduce(d->comm, d->compute, gradients, n_gradients));
     RK_TRY(enqueue_optimizer_updates(model));
     rk_stream_download(d->compute, d->own, d->founds + (size_t)ranks->rank * width, d->step_status_bytes);

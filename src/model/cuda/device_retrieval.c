@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "cuda/dense/dense_update.h"
+#include "cuda/dense/dense_optimizer_step.h"
 #include "model/retrieval/retrieval.h"
 #include "model/step/ranks.h"
 

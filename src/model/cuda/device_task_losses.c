@@ -1,5 +1,5 @@
 /* The tasks' losses on a GPU, sample by sample. */
-#include "cuda/dense/dense_update.h"
+#include "cuda/dense/dense_optimizer_step.h"
 #include "model/cuda/cuda_engine_internal.h"
 
 static int64_t no_item_only_samples(const rk_model *model, const rk_device_batch *batch, int64_t n) {

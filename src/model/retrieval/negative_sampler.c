@@ -82,7 +82,7 @@ void rk_negative_sampler_free(rk_negative_sampler *s) {
 int64_t rk_negative_sampler_draw(const rk_negative_sampler *s, uint64_t seed, uint64_t stream,
                                  uint64_t counter) {
     uint32_t words[4];
-    rk_rng_block(seed, stream, counter, words);
+    rk_rng_draw_four_words(seed, stream, counter, words);
     uint64_t place_bits = (uint64_t)words[0] << 32 | words[1],
              share_bits = (uint64_t)words[2] << 32 | words[3];
     int64_t place = (int64_t)((uint128)place_bits * (uint64_t)s->n >> 64);

@@ -26,7 +26,7 @@ void rk_ranks_local_samples(const rk_ranks *ranks, int64_t n, int64_t *begin, in
 static rk_status create_trainer_comm(rk_ranks *ranks) {
     ranks->trainers = ranks->comm;
     if (ranks->roles.n_owners == 0 || !rk_ranks_is_trainer(ranks)) return RK_OK;
-    return rk_comm_create_group_of_first(ranks->comm, ranks->roles.n_trainers, &ranks->trainers);
+    return rk_comm_create_group_of_first_ranks(ranks->comm, ranks->roles.n_trainers, &ranks->trainers);
 }
 
 static rk_status check_micro_batch_count(const rk_model_options *options, const rk_ranks *ranks) {

@@ -141,7 +141,7 @@ void rk_device_graph_compute_gradient_norm(rk_device_graph *g, rk_stream *stream
 }
 
 void rk_device_graph_update(rk_device_graph *g, rk_stream *stream, const uint32_t *stop) {
-    rk_cuda_dense_update(stream, &g->update.dense, stop);
+    rk_cuda_dense_optimizer_step(stream, &g->update.dense, stop);
     if (g->n_states) rk_cuda_copy_if(stream, g->n_states, stop, g->kept_states, g->live_states);
 }
 

@@ -61,8 +61,8 @@ void rk_device_graph_backward(rk_device_graph *graph, rk_stream *stream,
                               int64_t n); /* fills every parameter's gradient */
 
 /* The optimizer's step. All but prepare, done and check can be in a graph of launches: what changes from step
- * to step is in the device's memory. *stop, in device memory, says by its bits (cuda/dense/dense_update.h)
- * that a loss or a gradient was not finite; then nothing is updated.
+ * to step is in the device's memory. *stop, in device memory, says by its bits
+ * (cuda/dense/dense_optimizer_step.h) that a loss or a gradient was not finite; then nothing is updated.
  *     prepare        before the step: brings its learning rate and the like to the device
  *     gradient_norm  adds l2; the norm of all gradients, for clipping; sets RK_CUDA_STOP_DENSE in *stop if
  * one is not finite update         unless *stop; else running statistics are put back as they were before the

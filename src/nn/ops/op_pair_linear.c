@@ -60,8 +60,8 @@ static rk_status pair_linear_forward(const rk_run *run, const rk_node *node) {
     rk_batch_invariant_matrix_multiply(&own->target, (rk_lines){0, p.cols}, run->n, p.target, NULL, false,
                                        of_target);
     for (int64_t s = 0; s < run->n; s++, y += width, of_target += units)
-        rk_batch_invariant_matrix_add(&own->products, p.n_rows, p.products + s * p.n_rows * p.cols,
-                                      begun ? begun : y, of_target, node->options.relu, y);
+        rk_batch_invariant_matrix_multiply_add(&own->products, p.n_rows, p.products + s * p.n_rows * p.cols,
+                                               begun ? begun : y, of_target, node->options.relu, y);
     return RK_OK;
 }
 

@@ -127,8 +127,8 @@ static rk_status compute_weights_of_rows(const rk_run *run, const pair_weights *
     for (int64_t r = 0; r < n; r++)
         for (int64_t c = 0; c < t->cols; c++) w->products[r * t->cols + c] = t->q[c] * k[r * t->cols + c];
     if (!begun) multiply_rows_by_weight(run, own, n, k, y);
-    rk_batch_invariant_matrix_add(&own->first.products, n, w->products, begun ? begun : y, t->of_q,
-                                  first->options.relu, y);
+    rk_batch_invariant_matrix_multiply_add(&own->first.products, n, w->products, begun ? begun : y, t->of_q,
+                                           first->options.relu, y);
     for (int32_t l = 1; l < own->n_layers; l++) {
         const rk_node *layer = own->layers[l];
         rk_real *next = l + 1 < own->n_layers ? w->values[l % 2] : weights;

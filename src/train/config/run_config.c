@@ -253,7 +253,7 @@ static rk_status check_and_resolve_config(rk_config *c) {
     if (c->data.seed < 0) c->data.seed = c->train.seed;
     if (c->train.epochs == 0 && c->train.steps == 0) c->train.epochs = 1;
     if (c->train.optimizer.line)
-        RK_TRY(rk_optimizer_resolve(&c->train.optimizer, &c->yaml, RK_OPTIMIZER_ADAM, &c->optimizer));
+        RK_TRY(rk_optimizer_from_config(&c->train.optimizer, &c->yaml, RK_OPTIMIZER_ADAM, &c->optimizer));
     else
         RK_TRY(rk_optimizer_init(&c->optimizer, RK_OPTIMIZER_ADAM));
     if (!c->train.output) {

@@ -11,7 +11,7 @@ static rk_status create_data_loaders(rk_trainer *t, int32_t n_trainers, int32_t 
     t->reader = rank < n_workers ? -1 : rank - n_workers;
     t->comm = NULL;
     if (t->reader < 0) /* ranks that train or hold rows among themselves */
-        RK_TRY(rk_comm_create_group_of_first(t->world, n_workers, &t->comm));
+        RK_TRY(rk_comm_create_group_of_first_ranks(t->world, n_workers, &t->comm));
     return holds ? RK_OK : rk_data_loaders_create(t->world, n_trainers, t->n_readers, &t->readers);
 }
 

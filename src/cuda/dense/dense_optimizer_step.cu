@@ -155,7 +155,7 @@ __global__ static void update_tensors_kernel(rk_cuda_dense a, const uint32_t *st
 }
 
 /* One step from the gradients whose norm is known, unless *stop */
-void rk_cuda_dense_update(rk_stream *stream, const rk_cuda_dense *dense, const uint32_t *stop) {
+void rk_cuda_dense_optimizer_step(rk_stream *stream, const rk_cuda_dense *dense, const uint32_t *stop) {
     uint32_t blocks = (uint32_t)dense->n_pieces;
     switch (dense->kind) {
         case RK_OPTIMIZER_ROWWISE_ADAGRAD:

@@ -1,6 +1,6 @@
 /* What losses and the dense optimizer read: structs that the host fills in. */
-#ifndef RK_CUDA_DENSE_DENSE_UPDATE_H
-#define RK_CUDA_DENSE_DENSE_UPDATE_H
+#ifndef RK_CUDA_DENSE_DENSE_OPTIMIZER_STEP_H
+#define RK_CUDA_DENSE_DENSE_OPTIMIZER_STEP_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -318,6 +318,28 @@ static rk_status check_features(const rk_data_section *s, const rk_yaml *yaml) {
     return RK_OK;
 }
 
+static bool is_column(const char *name, const char *column) {
+    return name && strcmp(name, column) == 0;
+}
+
+/* As what is no key: a number, an id, a text. */
+static bool reads_values(const rk_data_section *s, const char *column) {
+    bool reads = is_column(s->sample_weight, column) || is_column(s->group, column);
+    for (int64_t i = 0; i < s->n_labels; i++) reads |= is_column(rk_label_column(&s->labels[i]), column);
+    for (int64_t i = 0; i < s->n_joins; i++) reads |= is_column(s->joins[i].key, column);
+    for (int64_t i = 0; i < s->n_features; i++)
+        reads |= is_column(s->features[i].weights, column) ||
+                 (!s->features[i].key && is_column(rk_feature_column(&s->features[i]), column));
+    return reads;
+}
+
+bool rk_data_section_reads_keys_alone(const rk_data_section *s, const char *column) {
+    bool reads_keys = false;
+    for (int64_t i = 0; i < s->n_features; i++)
+        reads_keys |= s->features[i].key && is_column(rk_feature_column(&s->features[i]), column);
+    return reads_keys && !reads_values(s, column);
+}
+
 rk_data_section rk_data_section_of_split(const rk_data_section *section, const rk_split_section *split) {
     rk_data_section s = *section;
     s.whole = section;

@@ -166,6 +166,9 @@ typedef struct rk_data_section {
     bool paths_are_callers;
 } rk_data_section;
 
+/* Whether all that reads the column are features with `key`, to which a whole number is its 64 bits. */
+bool rk_data_section_reads_keys_alone(const rk_data_section *section, const char *column);
+
 extern const rk_schema rk_data_schema_table, rk_data_feature_schema;
 
 /* What the keys mean together: exactly one kind a feature, columns and names that exist, splits that make

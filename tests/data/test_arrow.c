@@ -328,7 +328,8 @@ static void test_refusals(void **state) {
     static const uint64_t large[N] = {0, 0, UINT64_MAX, 0, 0};
     arrow_set(&c.user, "user", "L", N, NULL, large, NULL);
     REFUSED(RK_BAD_DATA,
-            "row 2: column 'user': 18446744073709551615 is more than a 64-bit integer with a sign");
+            "row 2: column 'user': 18446744073709551615 is more than a 64-bit integer with a sign\n"
+            "hint: a column that only features with 'key' read may have it");
     static const int32_t falling[] = {0, 3, 2, 6, 7, 11}, negative[] = {-1, 3, 3, 6, 7, 11},
                          far[] = {0, 2, 2, 3, 6, 8}, falling_tags[] = {0, 3, 2, 6, 7, 7};
     c.word.buffers[0] = NULL;

@@ -396,7 +396,7 @@ static void test_failures(void **state) {
     rows.shop[17001] = -1;
     assert_fails("arrow:rows", open_stream, &m, RK_BAD_DATA,
                  "'arrow:rows': row 17001: column 'shop': 18446744073709551615 is more than a 64-bit integer "
-                 "with a sign");
+                 "with a sign\nhint: a column that only features with 'key' read may have it");
     rows.shop[17001] = shop;
     m.retype = NULL;
     const float x = rows.pair[2 * 12345 + 1];

@@ -365,8 +365,10 @@ static rk_status part_error(const rk_window_reader_part *part) {
 
 static rk_status open_files(const rk_window_reader *r, rk_joined_rows *rows) {
     const rk_transforms *t = r->transforms;
-    return rk_joined_rows_open(&r->files.manner, r->directory, r->files.paths.texts, r->files.paths.n,
-                               t->names, t->n_names, r->labels_optional ? t->n_labels_names : 0, rows);
+    RK_TRY(rk_joined_rows_open(&r->files.manner, r->directory, r->files.paths.texts, r->files.paths.n,
+                               t->names, t->n_names, r->labels_optional ? t->n_labels_names : 0, rows));
+    rk_source_take_any_bits(rows->source);
+    return RK_OK;
 }
 
 rk_status rk_window_reader_check(const rk_window_reader *r) {

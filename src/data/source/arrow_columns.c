@@ -185,23 +185,28 @@ static inline int64_t integer_at(const void *data, layout l, int64_t at) {
     }
 }
 
-static inline rk_status read_integer(const values *a, int64_t i, int64_t *out) {
+/* any_bits: a U64 may have 64. */
+static inline rk_status read_integer(const values *a, int64_t i, bool any_bits, int64_t *out) {
     *out = integer_at(a->data, a->layout, a->offset + i);
-    RK_FAIL_IF(a->layout == U64 && *out < 0, RK_BAD_DATA,
-               "column '%s': %llu is more than a 64-bit integer with a sign", a->column,
-               (unsigned long long)*out);
-    return RK_OK;
+    if (a->layout != U64 || *out >= 0 || any_bits) return RK_OK;
+    return rk_error_hint(rk_error(RK_BAD_DATA, "column '%s': %llu is more than a 64-bit integer with a sign",
+                                  a->column, (unsigned long long)*out),
+                         "a column that only features with 'key' read may have it");
 }
 
 /* A child while it becomes a column: its rows, the leaf whose values they are ranges of, and what the leaf's
  * indices stand for where it is a dictionary's. */
 typedef struct column_reader {
     values rows, leaf, dictionary;
-    bool has_dictionary;
+    bool has_dictionary, is_of_keys;
     const rk_arrow_manner *manner;
     int64_t first_text; /* of values_of_dictionary_or_leaf(), where places of texts begin */
     rk_column *out;
 } column_reader;
+
+static bool is_missing(const column_reader *t, rk_span text) {
+    return rk_span_is_one_of(text, t->manner->section->missing, t->manner->section->n_missing);
+}
 
 static const values *values_of_dictionary_or_leaf(const column_reader *t) {
     return t->has_dictionary ? &t->dictionary : &t->leaf;
@@ -241,7 +246,7 @@ static rk_status append_text(column_reader *t, const values *a, int64_t i) {
     RK_FAIL_IF(end - base > UINT32_MAX, RK_UNSUPPORTED, "column '%s': more than 4 GiB of text at once",
                a->column);
     rk_span text = {a->text + begin, (size_t)(end - begin)};
-    if (rk_span_is_one_of(text, t->manner->missing, t->manner->n_missing)) return RK_OK;
+    if (is_missing(t, text)) return RK_OK;
     t->out->places[t->out->n_values++] = (rk_text_place){(uint32_t)(begin - base), (uint32_t)(end - begin)};
     return RK_OK;
 }
@@ -262,7 +267,7 @@ static rk_status append_text_view(column_reader *t, const values *a, int64_t i) 
             return damaged_array_error(a->column, "a text beyond its buffer");
         text.data = (const char *)a->texts[number] + offset;
     }
-    if (n == 0 || rk_span_is_one_of(text, t->manner->missing, t->manner->n_missing)) return RK_OK;
+    if (n == 0 || is_missing(t, text)) return RK_OK;
     return rk_column_add_text(t->out, text);
 }
 
@@ -272,7 +277,7 @@ static rk_status append_value(column_reader *t, int64_t i) {
     if (!is_value_valid(a, i)) return RK_OK;
     if (t->has_dictionary) {
         int64_t index;
-        RK_TRY(read_integer(a, i, &index));
+        RK_TRY(read_integer(a, i, false, &index));
         a = &t->dictionary;
         if (index < 0 || index >= a->length)
             return damaged_array_error(a->column, "an index that its dictionary has not");
@@ -296,7 +301,7 @@ static rk_status append_value(column_reader *t, int64_t i) {
             out->f64[out->n_values++] = ((const double *)a->data)[a->offset + i];
             break;
         default:
-            RK_TRY(read_integer(a, i, &out->i64[out->n_values]));
+            RK_TRY(read_integer(a, i, t->is_of_keys, &out->i64[out->n_values]));
             out->n_values++;
     }
     return RK_OK;
@@ -390,7 +395,7 @@ static size_t value_bytes_of_layout(layout l) {
  * to be copied. */
 static const void *find_borrowable_values(const column_reader *t, int64_t first, int64_t n) {
     const values *leaf = &t->leaf;
-    const size_t bytes = value_bytes_of_layout(leaf->layout);
+    const size_t bytes = t->is_of_keys ? sizeof(int64_t) : value_bytes_of_layout(leaf->layout);
     const bool is_fixed = t->rows.layout == LIST_FIXED;
     if (!bytes || !leaf->data || t->has_dictionary || leaf->valid ||
         (is_fixed ? t->rows.valid != NULL : is_list_layout(t->rows.layout)))
@@ -413,14 +418,16 @@ static rk_status append_values_of_rows(column_reader *t, int64_t first, int64_t 
     rk_column *out = t->out;
     int64_t n_values;
     RK_TRY(count_values(t, first, n, &n_values));
-    rk_column_set_type(out, column_type_of_layout(values_of_dictionary_or_leaf(t)->layout));
+    const values *words = values_of_dictionary_or_leaf(t);
+    rk_column_set_type(out, column_type_of_layout(words->layout));
+    t->is_of_keys = t->manner->any_bits && words->layout == U64 &&
+                    rk_data_section_reads_keys_alone(t->manner->section, words->column);
     const void *borrowed = find_borrowable_values(t, first, n);
     if (borrowed)
         return rk_column_borrow_values(out, borrowed, n, t->rows.layout == LIST_FIXED ? t->rows.each : 1);
     RK_TRY(rk_column_reserve(out, n, n_values, 0));
     out->per_row = -1;
     out->n_text_bytes = 0;
-    const values *words = values_of_dictionary_or_leaf(t);
     RK_TRY(find_first_value(t, first, n, &t->first_text));
     out->text = words->text && words->length > t->first_text && list_offset_at(words, t->first_text) >= 0
                     ? words->text + list_offset_at(words, t->first_text)

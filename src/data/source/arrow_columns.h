@@ -5,6 +5,7 @@
 
 #include <reckon/arrow.h>
 
+#include "data/data_config.h"
 #include "format/columns.h"
 
 /* That it is a struct whose children have names. */
@@ -15,9 +16,9 @@ rk_status rk_arrow_check_array(const struct ArrowSchema *schema, const struct Ar
 rk_status rk_arrow_column_type(const struct ArrowSchema *child, rk_column_type *out);
 
 typedef struct rk_arrow_manner {
-    char *const *missing; /* [n_missing] texts that mean no value, as an empty one always does */
-    int64_t n_missing;
-    int64_t first_row; /* number of the array's first row, for messages */
+    const rk_data_section *section; /* which texts mean no value, and which columns are keys */
+    int64_t first_row;              /* number of the array's first row, for messages */
+    bool any_bits;                  /* rk_source_options has it */
 } rk_arrow_manner;
 /* All rows of a child of a struct that was checked, in place of those that the column has. Texts, and numbers
  * of the column's own type without nulls, stay where they are in the array's memory. */

@@ -146,6 +146,10 @@ rk_status rk_source_allow_packed_column(rk_source *s, int32_t column) {
     return RK_OK;
 }
 
+void rk_source_take_any_bits(rk_source *s) {
+    s->options.any_bits = true;
+}
+
 rk_status rk_source_next_file(rk_source *s, bool *found) {
     if (s->reader) {
         close_file(s);

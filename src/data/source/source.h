@@ -56,6 +56,7 @@ typedef struct rk_source_options {
     const char *const *wanted; /* [n_wanted] columns; NULL: all */
     size_t n_wanted;
     size_t n_optional; /* the first so many wanted ones may be missing: such a column stays without values */
+    bool any_bits;     /* of columns that features with `key` alone read (rk_source_take_any_bits) */
 } rk_source_options;
 
 rk_status rk_source_open(const rk_source_options *options, rk_source **out);
@@ -66,6 +67,9 @@ static inline void rk_source_auto_free(rk_source **source) { /* for RK_AUTO */
 /* Whole numbers of the column, by its number among the wanted ones, may be left as rk_column.packed. Before
  * the first file is opened. */
 rk_status rk_source_allow_packed_column(rk_source *source, int32_t column);
+/* Of columns that features with `key` alone read, whole numbers without a sign beyond those with one are
+ * their 64 bits, no error: nothing shows them as numbers. Before the first file is opened. */
+void rk_source_take_any_bits(rk_source *source);
 /* Open the next file, when no piece of the one before is used any more; *found = false: there is none. */
 rk_status rk_source_next_file(rk_source *source, bool *found);
 /* The next piece of the open file; *found = false: it has no more. */

@@ -71,13 +71,12 @@ static rk_status next_arrow_chunk(rk_source *s, rk_chunk *chunk, bool *found) {
 
 static rk_status parse_arrow(const rk_source *s, rk_chunk *chunk) {
     const arrow_state *a = s->state;
-    const rk_data_section *section = s->options.section;
     struct ArrowArray rows = chunk->array->array; /* some of its rows; never released */
     const int64_t n = chunk->known_rows;
     rows.offset += chunk->array_row;
     rows.length = n;
     RK_TRY(rk_chunk_reserve(chunk, n));
-    const rk_arrow_manner manner = {section->missing, section->n_missing, chunk->stream_row};
+    const rk_arrow_manner manner = {s->options.section, chunk->stream_row, s->options.any_bits};
     for (int32_t c = 0; c < chunk->columns.n_columns; c++) {
         rk_column *column = &chunk->columns.columns[c];
         rk_status status = a->children[c] < 0

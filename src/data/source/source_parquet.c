@@ -15,6 +15,7 @@ enum { MOST_PIECE_VALUES = 1 << 20, MOST_PIECE_BYTES = 1 << 24 };
 typedef struct parquet_state {
     rk_parquet *file;
     int32_t *leaves;      /* of the file, for each of the source's columns; -1: the file has not got it */
+    bool *are_keys;       /* which of those columns features with `key` alone read */
     int64_t *piece_rows;  /* [n_groups] of each piece of the row group but the last */
     int64_t *first_piece; /* [n_groups+1] of the row group */
     int64_t piece;        /* the next one */
@@ -58,6 +59,7 @@ static rk_status parse_parquet(const rk_source *s, rk_chunk *chunk) {
     RK_TRY(rk_chunk_reserve(chunk, rows.n));
     for (int32_t c = 0; c < chunk->columns.n_columns; c++) {
         rk_column *column = &chunk->columns.columns[c];
+        rows.any_bits = p->are_keys[c];
         RK_TRY(p->leaves[c] < 0 ? rk_column_set_empty_rows(column, rows.n)
                                 : rk_parquet_read(p->file, p->leaves[c], &rows, &chunk->parquet, column));
     }
@@ -69,7 +71,7 @@ static rk_status parse_parquet(const rk_source *s, rk_chunk *chunk) {
 static void close_parquet(rk_source *s) {
     parquet_state *p = s->state;
     rk_parquet_free(p->file);
-    RK_FREE_ALL(p->leaves, p->piece_rows, p->first_piece, p);
+    RK_FREE_ALL(p->leaves, p->are_keys, p->piece_rows, p->first_piece, p);
 }
 
 /* A column that cannot be read is no matter while nothing asks for it. */
@@ -92,8 +94,13 @@ static rk_status map_parquet_columns(rk_source *s) {
         leaves[n++] = c;
     }
     RK_TRY(rk_source_map_columns(s, columns, n));
-    RK_TRY(rk_alloc((size_t)s->columns.n_columns, sizeof *p->leaves, &p->leaves));
-    for (int32_t c = 0; c < s->columns.n_columns; c++) p->leaves[c] = -1;
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)s->columns.n_columns, p->leaves),
+                        RK_ARRAY((size_t)s->columns.n_columns, p->are_keys)));
+    for (int32_t c = 0; c < s->columns.n_columns; c++) {
+        p->leaves[c] = -1;
+        p->are_keys[c] = s->options.any_bits &&
+                         rk_data_section_reads_keys_alone(s->options.section, s->columns.columns[c].name);
+    }
     for (size_t i = 0; i < n; i++)
         if (columns[i].place >= 0) p->leaves[columns[i].place] = leaves[i];
     return RK_OK;

@@ -87,9 +87,8 @@ static int64_t find_arrow_child(const struct ArrowSchema *schema, const char *na
 
 static rk_status read_column(const rk_transform_workspace *w, const rk_arrow_rows *rows, int64_t child,
                              rk_column *column) {
-    const rk_data_section *s = w->transforms->section;
     return rk_arrow_read_column(rows->schema, rows->array, child,
-                                &(rk_arrow_manner){s->missing, s->n_missing, 0}, column);
+                                &(rk_arrow_manner){w->transforms->section, 0, true}, column);
 }
 
 /* The column of the rows that a name's values come from: its own, or the key of the file that has them. */

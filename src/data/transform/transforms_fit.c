@@ -114,6 +114,7 @@ static rk_status read_training_rows(const rk_transforms *t, const char *director
     RK_AUTO(rk_joined_rows_release) rk_joined_rows rows = {0};
     RK_TRY(rk_joined_rows_open(&manner, directory, s->train.path, (size_t)s->train.n_path, t->names,
                                t->n_names, t->n_labels_names, &rows));
+    rk_source_take_any_bits(rows.source);
     for (int64_t row_number = 0;;) {
         const rk_chunk *chunk;
         RK_TRY(rk_source_read_chunk(rows.source, &chunk));

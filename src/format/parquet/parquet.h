@@ -45,6 +45,7 @@ typedef struct rk_parquet_rows {
     int64_t group, first, n; /* rows first .. first+n-1 of the row group */
     char *const *missing;    /* [n_missing] texts that mean no value, as an empty one always does */
     int64_t n_missing;
+    bool any_bits; /* whole numbers without a sign beyond those with one are their 64 bits, no error */
 } rk_parquet_rows;
 /* In place of the rows that *out has, which is of the column's type. No more than RK_PARQUET_MAX_VALUES
  * values and RK_PARQUET_MAX_TEXT_BYTES of text. Errors name file, row group and column. */

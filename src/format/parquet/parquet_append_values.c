@@ -6,14 +6,17 @@
 
 enum { MOST_DECIMAL_BYTES = 64, DIGITS_A_BYTE = 3 };
 
-static rk_status append_i64(const rk_parquet_leaf *leaf, const int64_t *values, int64_t n, rk_column *out) {
+static rk_status append_i64(const rk_parquet_leaf *leaf, const int64_t *values, int64_t n, bool any_bits,
+                            rk_column *out) {
     int64_t *to = out->i64 + out->n_values;
     if (leaf->meaning == RK_PARQUET_UNSIGNED && leaf->physical == RK_PARQUET_INT32) {
         for (int64_t i = 0; i < n; i++) to[i] = (uint32_t)values[i];
         return RK_OK;
     }
-    for (int64_t i = 0; i < n && leaf->meaning == RK_PARQUET_UNSIGNED; i++)
-        RK_FAIL_IF(values[i] < 0, RK_BAD_DATA, "%llu is more than a 64-bit integer with a sign",
+    for (int64_t i = 0; i < n && leaf->meaning == RK_PARQUET_UNSIGNED && !any_bits; i++)
+        RK_FAIL_IF(values[i] < 0, RK_BAD_DATA,
+                   "%llu is more than a 64-bit integer with a sign\n"
+                   "hint: a column that only features with 'key' read may have it",
                    (unsigned long long)values[i]);
     memcpy(to, values, (size_t)n * sizeof *to);
     return RK_OK;
@@ -135,11 +138,11 @@ static rk_status append_f16_values(const rk_span *values, int64_t n, rk_column *
 }
 
 static rk_status append_numbers(const rk_parquet_leaf *leaf, const rk_parquet_batch *batch, int64_t n,
-                                rk_column *out) {
+                                bool any_bits, rk_column *out) {
     if (n == 0) return RK_OK;
     if (leaf->meaning == RK_PARQUET_HALF) return append_f16_values(batch->values.bytes, n, out);
     if (leaf->meaning == RK_PARQUET_TIMESTAMP) return append_timestamps(batch->values.bytes, n, out);
-    if (out->type == RK_COLUMN_I64) return append_i64(leaf, batch->values.i64, n, out);
+    if (out->type == RK_COLUMN_I64) return append_i64(leaf, batch->values.i64, n, any_bits, out);
     if (out->type == RK_COLUMN_F32)
         memcpy(out->f32 + out->n_values, batch->values.f32, (size_t)n * sizeof *out->f32);
     if (out->type == RK_COLUMN_F64)
@@ -156,7 +159,7 @@ rk_status rk_parquet_append_values(const rk_parquet_leaf *leaf, rk_parquet_memor
         return RK_OK;
     }
     if (out->type == RK_COLUMN_TEXT) return append_texts(batch, n, rows, with_empty, out);
-    RK_TRY(append_numbers(leaf, batch, n, out));
+    RK_TRY(append_numbers(leaf, batch, n, rows->any_bits, out));
     memset(batch->kept, 1, (size_t)n);
     out->n_values += n;
     return RK_OK;

@@ -1,9 +1,11 @@
 """Where things are, and how a side is run."""
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -24,6 +26,41 @@ def call_lines(argv, env=None):
     if done.returncode:
         raise RuntimeError(f"exit status {done.returncode}: " + (done.stderr.strip().splitlines() or ["no message"])[-1][:200])
     return [json.loads(line) for line in done.stdout.strip().splitlines()]
+
+
+class DiskFolder:
+    """A folder for files that take much room. It goes when this process ends, however that ends: a shell waits for the end of a pipe, ends the process group that runs in the folder, and removes it."""
+
+    WATCH = 'while read -r line; do group=$line; done; [ -z "$group" ] || { kill -9 -- "-$group" 2>/dev/null; sleep 2; }; rm -rf "$0"'
+
+    def __init__(self, parent=None):
+        if parent:
+            Path(parent).mkdir(parents=True, exist_ok=True)
+        self.path = Path(tempfile.mkdtemp(prefix="reckon-disk-", dir=parent)).resolve()
+        self.watch = subprocess.Popen(["sh", "-c", self.WATCH, self.path], stdin=subprocess.PIPE, start_new_session=True, text=True)
+
+    def tell(self, group):
+        self.watch.stdin.write(f"{group}\n")
+        self.watch.stdin.flush()
+
+    def start(self, command, **how):
+        """A process group that runs in the folder; wait for it with `wait`."""
+        running = subprocess.Popen([str(word) for word in command], start_new_session=True, **how)
+        self.tell(running.pid)
+        return running
+
+    def wait(self, running):
+        code = running.wait()
+        self.tell("")
+        return code
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.watch.stdin.close()
+        self.watch.wait()
 
 
 def wait_for_memory(n_bytes):

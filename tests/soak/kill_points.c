@@ -1,12 +1,13 @@
 /* Preloaded: counts the calls by which a process changes files, and kills it at one of them. KILL_AT: its
- * number, from 1; KILL_LOG: a file to which each is added. A write is half done by then. NO_EXCHANGE,
- * NO_LOCKS: a file system that has none. */
+ * number, from 1; KILL_LOG: a file to which each is added; KILL_IN: those alone that are of a path with this
+ * text. A write is half done by then. NO_EXCHANGE, NO_LOCKS: a file system that has none. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -29,7 +30,8 @@ static int n_calls;
 
 /* Whether this is the one. */
 static int is_hit(const char *call, const char *path) {
-    const char *at = getenv("KILL_AT"), *log = getenv("KILL_LOG");
+    const char *at = getenv("KILL_AT"), *log = getenv("KILL_LOG"), *in = getenv("KILL_IN");
+    if (in && !strstr(path, in)) return 0;
     n_calls++;
     if (log) {
         FILE *file = fopen(log, "a");
@@ -39,6 +41,14 @@ static int is_hit(const char *call, const char *path) {
         }
     }
     return at && atoi(at) == n_calls;
+}
+
+static int is_hit_of(const char *call, int descriptor) {
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n < 0 ? 0 : n] = 0;
+    return is_hit(call, path);
 }
 
 static void end(void) {
@@ -91,7 +101,7 @@ int truncate(const char *path, off_t n_bytes) {
 
 /* By both of its names: which one a program has depends on what it was compiled with. */
 int ftruncate(int descriptor, off_t n_bytes) {
-    hit("ftruncate", "");
+    if (is_hit_of("ftruncate", descriptor)) end();
     return NEXT(open_cutter, "ftruncate")(descriptor, n_bytes);
 }
 
@@ -100,13 +110,13 @@ int ftruncate64(int descriptor, off_t n_bytes) {
 }
 
 int fsync(int descriptor) {
-    hit("fsync", "");
+    if (is_hit_of("fsync", descriptor)) end();
     return NEXT(one_descriptor, "fsync")(descriptor);
 }
 
 ssize_t write(int descriptor, const void *data, size_t n_bytes) {
     writer next = NEXT(writer, "write");
-    if (descriptor > 2 && is_hit("write", "")) {
+    if (descriptor > 2 && is_hit_of("write", descriptor)) {
         (void)!next(descriptor, data, n_bytes / 2);
         end();
     }
@@ -115,7 +125,7 @@ ssize_t write(int descriptor, const void *data, size_t n_bytes) {
 
 ssize_t pwrite(int descriptor, const void *data, size_t n_bytes, off_t offset) {
     placed_writer next = NEXT(placed_writer, "pwrite");
-    if (is_hit("pwrite", "")) {
+    if (is_hit_of("pwrite", descriptor)) {
         (void)!next(descriptor, data, n_bytes / 2, offset);
         end();
     }

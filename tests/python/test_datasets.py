@@ -78,8 +78,8 @@ class Loaded(unittest.TestCase):
         self.addCleanup(server.shutdown)
         self.top = f"http://127.0.0.1:{server.server_port}"
         git = {name: hashlib.sha1(b"blob %d\0" % len(c) + c).hexdigest() for name, c in FRAPPE.items()}
-        self.patch(datasets, "_FRAPPE", [datasets._File(name, 1000, f"git:{git[name]}", f"{self.top}/{name}") for name in FRAPPE])
-        self.patch(datasets, "_ML_100K", [datasets._File(name, 1000, hashlib.sha256(c).hexdigest(), f"{self.top}/ml-100k.zip") for name, c in ML_100K.items()])
+        self.patch(datasets, "_FRAPPE", [datasets._DatasetFile(name, 1000, f"git:{git[name]}", f"{self.top}/{name}") for name in FRAPPE])
+        self.patch(datasets, "_ML_100K", [datasets._DatasetFile(name, 1000, hashlib.sha256(c).hexdigest(), f"{self.top}/ml-100k.zip") for name, c in ML_100K.items()])
         self.patch(datasets, "_SECONDS", 5.0)
         environment = mock.patch.dict(os.environ, {"XDG_CACHE_HOME": str(self.at / "cache"), "no_proxy": "*"})
         environment.start()
@@ -158,7 +158,7 @@ class Loaded(unittest.TestCase):
             datasets.frappe()
         self.assertFalse(list(datasets.cache().rglob(".*")))
         for address in ("http://127.0.0.1:9", "http://nowhere.invalid"):
-            datasets._FRAPPE[1] = datasets._File("frappe.validation.libfm", 1000, "", f"{address}/frappe.validation.libfm")
+            datasets._FRAPPE[1] = datasets._DatasetFile("frappe.validation.libfm", 1000, "", f"{address}/frappe.validation.libfm")
             with self.assertRaisesRegex(reckon.ReadWriteError, f"{address}/frappe.validation.libfm cannot be reached: .*{hint}"):
                 datasets.frappe()
 

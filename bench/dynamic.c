@@ -103,7 +103,7 @@ static double measure_key_bytes(const side *s) {
     for (int32_t t = 0; t < s->embeddings->n_tables; t++) {
         const rk_dynamic_table *d = s->embeddings->tables[t].dynamic;
         for (int64_t b = 0; b < d->config.n_buckets; b++)
-            bytes += (double)d->buckets[b].size * sizeof *d->buckets[b].entries + sizeof d->buckets[b];
+            bytes += (double)d->buckets[b].n_lines * sizeof *d->buckets[b].lines + sizeof d->buckets[b];
         bytes += (double)d->info_bytes;
         n_rows += (double)d->config.max_capacity;
         if (d->totals.n_evicted) die("a bucket was too small for its keys");

@@ -36,9 +36,9 @@ enum { RK_MOST_TTL_STEPS = 1000000000 };
 /* Rows of a bucket, about, where the run file does not say how many buckets there are. */
 enum { RK_BUCKET_ROWS = 4096 };
 
-/* What a row of a full table takes beside its values: key, last batch and count, and 5/4 entries of 8 bytes
- * in the index. */
-enum { RK_KEY_BYTES = 8 + 4 + 4 + 10 };
+/* What a row of a full table takes beside its values: key, last batch and count, and a tenth of a line of 64
+ * bytes in the index. */
+enum { RK_KEY_BYTES = 8 + 4 + 4 + 7 };
 
 /* What counts of keys without a row take for each row, at most: two keys, 12 bytes each in a list that is 4/5
  * full, or the counters of a sketch (embedding/dynamic/key_sketch.h). */

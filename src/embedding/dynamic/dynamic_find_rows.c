@@ -35,7 +35,7 @@ static void prefetch_bucket_entries(const rk_dynamic_table *t, stage *s) {
     for (int i = 0; i < s->n; i++) {
         sought_key *sought = &s->keys[i];
         sought->bucket = &t->buckets[rk_dynamic_bucket_of_hash(&t->config, sought->hash)];
-        if (sought->bucket->n) __builtin_prefetch(rk_key_bucket_first_entry(sought->bucket, sought->hash));
+        if (sought->bucket->n) __builtin_prefetch(rk_key_bucket_first_line(sought->bucket, sought->hash));
     }
 }
 

@@ -72,6 +72,7 @@ void rk_dynamic_free(rk_dynamic_table *t) {
 }
 
 rk_status rk_dynamic_grow_rows(rk_dynamic_table *t, int64_t n_places) {
+    RK_FAIL_IF(n_places > RK_MOST_KEY_ROWS, RK_NO_MEMORY, "more than 2^34 rows of keys in one process");
     RK_TRY(rk_pages_reserve(&t->info, &t->info_bytes, (size_t)n_places * sizeof *t->info));
     t->n_places = n_places;
     return RK_OK;

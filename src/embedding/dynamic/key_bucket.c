@@ -5,7 +5,10 @@
 
 #include "base/memory.h"
 
-enum { LEAST_SIZE = 8 };
+enum {
+    LEAST_SIZE = 8,
+    USUAL_ROWS = 10 /* that a line has, at most, in the mean */
+};
 
 /* Steps from one place to another. */
 static uint32_t probe_distance(uint32_t from, uint32_t to, uint32_t size) {
@@ -21,57 +24,83 @@ static uint64_t entries_for_keys(uint64_t n) {
     return size > LEAST_SIZE ? size : LEAST_SIZE;
 }
 
-/* A quarter more, or what n take; up to `most` of them no more than those take. */
-static rk_status choose_grown_size(uint32_t size, uint32_t n, uint32_t most, uint32_t *out) {
-    uint64_t wanted = entries_for_keys(n), grown = (uint64_t)size + size / 4, enough = entries_for_keys(most);
-    if (grown > enough) grown = enough;
-    if (grown > wanted) wanted = grown;
-    RK_FAIL_IF(wanted > UINT32_MAX, RK_NO_MEMORY, "one bucket of a dynamic table has more than 2^31 keys");
-    *out = (uint32_t)wanted;
+static uint64_t lines_for_keys(uint64_t n) {
+    return n ? (n + USUAL_ROWS - 1) / USUAL_ROWS : 1;
+}
+
+static rk_status check_n_keys(uint32_t n) {
+    RK_FAIL_IF(n > INT32_MAX, RK_NO_MEMORY, "one bucket of a dynamic table has more than 2^31 keys");
     return RK_OK;
+}
+
+/* A quarter more, but no more than enough; or what is wanted. */
+static uint32_t choose_grown_size(uint32_t size, uint64_t wanted, uint64_t enough) {
+    uint64_t grown = (uint64_t)size + size / 4;
+    if (grown > enough) grown = enough;
+    return (uint32_t)(grown > wanted ? grown : wanted);
 }
 
 int64_t rk_key_bucket_find(const rk_key_bucket *b, const rk_key_info *info, int64_t key) {
     if (b->n == 0) return 0;
-    uint64_t hash = rk_key_hash(key), tag = rk_key_tag_of_hash(hash);
-    for (uint32_t at = rk_key_first_entry(hash, b->size); b->entries[at];
-         at = rk_key_next_entry(at, b->size)) {
-        int64_t row = (int64_t)(b->entries[at] & RK_KEY_ROW_MASK);
-        if ((b->entries[at] & ~RK_KEY_ROW_MASK) == tag && info[row].key == key) return row;
+    uint64_t hash = rk_key_hash(key);
+    for (uint32_t at = rk_key_first_entry(hash, b->n_lines);; at = rk_key_next_entry(at, b->n_lines)) {
+        const rk_index_line *line = &b->lines[at];
+        for (unsigned left = rk_line_match_tag(line, rk_key_tag_of_hash(hash)); left; left &= left - 1) {
+            int64_t row = rk_line_read_row(line, rk_lowest_place(left));
+            if (info[row].key == key) return row;
+        }
+        if (!line->is_passed) return 0; /* not all lines are: not all are full */
     }
-    return 0;
+}
+
+static void write_row(rk_index_line *line, unsigned place, uint8_t tag, int64_t row) {
+    unsigned shift = place % 4 * 2;
+    line->rows[place] = (uint32_t)row;
+    line->tags[place] = tag;
+    line->high[place / 4] =
+        (uint8_t)((line->high[place / 4] & ~(3u << shift)) | (unsigned)(row >> 32 & 3) << shift);
 }
 
 void rk_key_bucket_insert(rk_key_bucket *b, int64_t key, int64_t row) {
     uint64_t hash = rk_key_hash(key);
-    uint32_t at = rk_key_first_entry(hash, b->size);
-    while (b->entries[at]) at = rk_key_next_entry(at, b->size);
-    b->entries[at] = rk_key_tag_of_hash(hash) | (uint64_t)row;
+    uint32_t at = rk_key_first_entry(hash, b->n_lines);
+    unsigned free_places;
+    while (!(free_places = rk_line_match_tag(&b->lines[at], 0))) {
+        b->lines[at].is_passed = 1;
+        at = rk_key_next_entry(at, b->n_lines);
+    }
+    write_row(&b->lines[at], rk_lowest_place(free_places), rk_key_tag_of_hash(hash), row);
     b->n++;
 }
 
 void rk_key_bucket_list_rows(const rk_key_bucket *b, int64_t *rows) {
-    for (uint32_t i = 0; i < b->size; i++)
-        if (b->entries[i]) *rows++ = (int64_t)(b->entries[i] & RK_KEY_ROW_MASK);
+    for (uint32_t i = 0; i < b->n_lines; i++)
+        for (unsigned place = 0; place < RK_LINE_ROWS; place++)
+            if (b->lines[i].tags[place]) *rows++ = rk_line_read_row(&b->lines[i], place);
 }
 
 void rk_key_bucket_clear(rk_key_bucket *b) {
-    if (b->entries) memset(b->entries, 0, sizeof *b->entries * b->size);
+    if (b->lines) memset(b->lines, 0, sizeof *b->lines * b->n_lines);
     b->n = 0;
 }
 
+static void insert_line(rk_key_bucket *b, const rk_key_info *info, const rk_index_line *line) {
+    for (unsigned place = 0; place < RK_LINE_ROWS; place++)
+        if (line->tags[place]) {
+            int64_t row = rk_line_read_row(line, place);
+            rk_key_bucket_insert(b, info[row].key, row);
+        }
+}
+
 rk_status rk_key_bucket_reserve(rk_key_bucket *b, const rk_key_info *info, uint32_t n, uint32_t most) {
-    if (b->entries && !is_hash_table_full(n, b->size)) return RK_OK;
-    rk_key_bucket grown = {0};
-    RK_TRY(choose_grown_size(b->size, n, most, &grown.size));
-    RK_TRY(rk_alloc(grown.size, sizeof *grown.entries, &grown.entries));
-    for (uint32_t i = 0; i < b->size; i++) {
-        int64_t row = (int64_t)(b->entries[i] & RK_KEY_ROW_MASK);
-        if (row) rk_key_bucket_insert(&grown, info[row].key, row);
-    }
-    rk_free(b->entries);
-    b->entries = grown.entries;
-    b->size = grown.size;
+    if (b->lines && n <= (uint64_t)USUAL_ROWS * b->n_lines) return RK_OK;
+    RK_TRY(check_n_keys(n));
+    rk_key_bucket grown = {.n_lines = choose_grown_size(b->n_lines, lines_for_keys(n), lines_for_keys(most))};
+    RK_TRY(rk_alloc(grown.n_lines, sizeof *grown.lines, &grown.lines));
+    for (uint32_t i = 0; i < b->n_lines; i++) insert_line(&grown, info, &b->lines[i]);
+    rk_free(b->lines);
+    b->lines = grown.lines;
+    b->n_lines = grown.n_lines;
     return RK_OK;
 }
 
@@ -95,8 +124,9 @@ static void add_count(rk_key_bucket *b, int64_t key, uint32_t uses) {
 
 rk_status rk_key_bucket_reserve_counts(rk_key_bucket *b, uint32_t n, uint32_t most) {
     if (b->uses && !is_hash_table_full(n, b->counted_size)) return RK_OK;
-    rk_key_bucket grown = {0};
-    RK_TRY(choose_grown_size(b->counted_size, n, most, &grown.counted_size));
+    RK_TRY(check_n_keys(n));
+    rk_key_bucket grown = {
+        .counted_size = choose_grown_size(b->counted_size, entries_for_keys(n), entries_for_keys(most))};
     rk_status status =
         RK_ALLOC_ALL(RK_ARRAY(grown.counted_size, grown.counted), RK_ARRAY(grown.counted_size, grown.uses));
     if (status != RK_OK) {
@@ -151,6 +181,6 @@ void rk_key_bucket_halve_counts(rk_key_bucket *b) {
 }
 
 void rk_key_bucket_release(rk_key_bucket *b) {
-    RK_FREE_ALL(b->entries, b->counted, b->uses);
+    RK_FREE_ALL(b->lines, b->counted, b->uses);
     *b = (rk_key_bucket){0};
 }

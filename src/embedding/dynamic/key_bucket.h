@@ -1,10 +1,15 @@
 /* One bucket of a dynamic table's keys: which row a key has, and how often keys without a row were used. Both
- * are hash tables with linear probing, at most 4/5 full. What can fail is done beforehand, by reserve. */
+ * are hash tables with linear probing: of cache lines with 12 rows each, at most 5/6 full, and of counts, at
+ * most 4/5 full. What can fail is done beforehand, by reserve. */
 #ifndef RK_EMBEDDING_DYNAMIC_KEY_BUCKET_H
 #define RK_EMBEDDING_DYNAMIC_KEY_BUCKET_H
 
 #include <reckon/status.h>
+#include <stddef.h>
 #include <stdint.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 /* What is known of a row's key: all that finding and using it reads, in one cache line. */
 typedef struct rk_key_info {
@@ -13,11 +18,22 @@ typedef struct rk_key_info {
     int32_t count;      /* uses since the row was created */
 } rk_key_info;
 
+/* Rows of some keys whose hashes are near each other. A row has 34 bits. */
+enum { RK_LINE_ROWS = 12 };
+#define RK_MOST_KEY_ROWS ((int64_t)1 << 34)
+typedef struct rk_index_line {
+    uint32_t rows[RK_LINE_ROWS]; /* the lower 32 bits */
+    uint8_t tags[RK_LINE_ROWS];  /* 8 bits of the keys' hashes, none of them 0; 0: free */
+    uint8_t high[3];             /* the upper 2 bits of each row */
+    uint8_t is_passed;           /* a key that belongs here found it full, and stands in a later line */
+} rk_index_line;
+_Static_assert(sizeof(rk_index_line) == 64 && offsetof(rk_index_line, tags) == 48, "a cache line");
+
 typedef struct rk_key_bucket {
-    uint64_t *entries; /* [size]: 16 bits of the key's hash above 48 bits of its row; 0: free */
-    int64_t *counted;  /* [counted_size] keys without a row, and */
-    uint32_t *uses;    /* their uses so far, at most INT32_MAX; 0: free */
-    uint32_t n, n_counted, size, counted_size;
+    rk_index_line *lines; /* [n_lines] */
+    int64_t *counted;     /* [counted_size] keys without a row, and */
+    uint32_t *uses;       /* their uses so far, at most INT32_MAX; 0: free */
+    uint32_t n, n_counted, n_lines, counted_size;
 } rk_key_bucket;
 
 /* A fixed mix of a key's bits (the finalizer of splitmix64), one to one. Checkpoints depend on it: a key's
@@ -29,12 +45,11 @@ static inline uint64_t rk_key_hash(int64_t key) {
     return x ^ (x >> 31);
 }
 
-/* Inside an entry: 16 bits of a hash above a row. The high bits of the hash are the bucket's; the lowest 32
- * say where it stands, the 16 above them are kept. */
-enum { RK_KEY_ROW_BITS = 48 };
-#define RK_KEY_ROW_MASK (((uint64_t)1 << RK_KEY_ROW_BITS) - 1)
-static inline uint64_t rk_key_tag_of_hash(uint64_t hash) {
-    return hash << (RK_KEY_ROW_BITS - 32) & ~RK_KEY_ROW_MASK;
+/* The high bits of a hash are the bucket's; the lowest 32 say where it stands, the 8 above them are its tag.
+ */
+static inline uint8_t rk_key_tag_of_hash(uint64_t hash) {
+    uint8_t tag = (uint8_t)(hash >> 32);
+    return tag ? tag : 1;
 }
 static inline uint32_t rk_key_first_entry(uint64_t hash, uint32_t size) {
     return (uint32_t)((uint64_t)(uint32_t)hash * size >> 32);
@@ -43,21 +58,44 @@ static inline uint32_t rk_key_next_entry(uint32_t at, uint32_t size) {
     return at + 1 == size ? 0 : at + 1;
 }
 
+/* Which places of a line have this tag, a bit each. */
+static inline unsigned rk_line_match_tag(const rk_index_line *line, uint8_t tag) {
+#ifdef __SSE2__
+    __m128i tags = _mm_loadu_si128((const __m128i *)line + 3); /* and what follows them */
+    unsigned matches = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8((char)tag)));
+    return matches & ((1u << RK_LINE_ROWS) - 1);
+#else
+    unsigned matches = 0;
+    for (unsigned place = 0; place < RK_LINE_ROWS; place++)
+        matches |= (unsigned)(line->tags[place] == tag) << place;
+    return matches;
+#endif
+}
+static inline unsigned rk_lowest_place(unsigned matches) {
+    return (unsigned)__builtin_ctz(matches);
+}
+static inline int64_t rk_line_read_row(const rk_index_line *line, unsigned place) {
+    uint64_t high = line->high[place / 4] >> place % 4 * 2 & 3;
+    return (int64_t)(high << 32 | line->rows[place]);
+}
+
 /* What finding a key reads first, of a bucket that has keys; and then the row that it most likely finds. 0:
  * the key has no row. */
-static inline const void *rk_key_bucket_first_entry(const rk_key_bucket *bucket, uint64_t hash) {
-    return bucket->entries + rk_key_first_entry(hash, bucket->size);
+static inline const void *rk_key_bucket_first_line(const rk_key_bucket *bucket, uint64_t hash) {
+    return bucket->lines + rk_key_first_entry(hash, bucket->n_lines);
 }
 static inline int64_t rk_key_bucket_guess_row(const rk_key_bucket *bucket, uint64_t hash) {
     if (bucket->n == 0) return 0;
-    uint64_t tag = rk_key_tag_of_hash(hash);
-    for (uint32_t at = rk_key_first_entry(hash, bucket->size);; at = rk_key_next_entry(at, bucket->size)) {
-        uint64_t entry = bucket->entries[at];
-        if (!entry || (entry & ~RK_KEY_ROW_MASK) == tag) return (int64_t)(entry & RK_KEY_ROW_MASK);
+    uint8_t tag = rk_key_tag_of_hash(hash);
+    for (uint32_t at = rk_key_first_entry(hash, bucket->n_lines);;
+         at = rk_key_next_entry(at, bucket->n_lines)) {
+        unsigned matches = rk_line_match_tag(&bucket->lines[at], tag);
+        if (matches) return rk_line_read_row(&bucket->lines[at], rk_lowest_place(matches));
+        if (!bucket->lines[at].is_passed) return 0;
     }
 }
 
-/* info: of all rows of the table. A row is above 0 and below 2^48. */
+/* info: of all rows of the table. A row is above 0 and below RK_MOST_KEY_ROWS. */
 int64_t rk_key_bucket_find(const rk_key_bucket *bucket, const rk_key_info *info,
                            int64_t key); /* 0: it has none */
 /* most: rows that it usually has at most; it grows to no more than they need before it has more. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/integers.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/thread/parallel.h"
@@ -27,7 +28,17 @@ static int64_t first_bucket_of_group(const rk_dynamic_table *t, size_t group) {
     return t->first_bucket + (int64_t)((group * count_local_buckets(t) + t->n_groups - 1) / t->n_groups);
 }
 
+/* A quarter to a half as many as a chunk has uses. */
+static int choose_recent_bits(size_t n, size_t n_chunks) {
+    int bits = rk_bit_width(n_chunks ? n / n_chunks / 4 : 0);
+    return bits < RK_LEAST_RECENT_BITS  ? RK_LEAST_RECENT_BITS
+           : bits > RK_MOST_RECENT_BITS ? RK_MOST_RECENT_BITS
+                                        : bits;
+}
+
 static rk_status reserve_batch_arrays(rk_dynamic_table *t, size_t n, size_t n_chunks) {
+    t->recent_bits = choose_recent_bits(n, n_chunks);
+    RK_TRY(rk_reserve(&t->recent, &t->recent_capacity, n_chunks << t->recent_bits, sizeof *t->recent));
     RK_TRY(rk_reserve(&t->chunks, &t->chunks_capacity, n_chunks, sizeof *t->chunks));
     RK_TRY(rk_reserve(&t->found, &t->found_capacity, n + n_chunks, sizeof *t->found));
     RK_TRY(rk_reserve(&t->absent, &t->absent_capacity, n, sizeof *t->absent));

@@ -1,14 +1,16 @@
-/* From keys to rows. Finding a key reads an entry of its bucket and then what is known of the row's key, each
+/* From keys to rows. Finding a key reads a line of its bucket and then what is known of the row's key, each
  * of which is mostly not in the caches. So keys are found in three stages, a few at a time, and what a stage
  * reads is fetched while other keys are in the stages before it. */
+#include <string.h>
+
 #include "embedding/dynamic/dynamic_table.h"
 
 enum {
     AT_ONCE = 8, /* keys in a stage */
     N_STAGES = 3,
     CHECKED_AT_ONCE = 64, /* keys, whether they are recent */
-    RECENT_BITS = 12,
-    COUNTED_AHEAD = 16 /* rows */
+    KEYS_A_LINE = 8,      /* of a cache */
+    COUNTED_AHEAD = 16    /* rows */
 };
 
 typedef struct sought_key {
@@ -31,7 +33,7 @@ typedef struct pipeline {
 } pipeline;
 
 /* The bucket is kept, as a compiler may leave out a function that only fetches. */
-static void prefetch_bucket_entries(const rk_dynamic_table *t, stage *s) {
+static void prefetch_bucket_lines(const rk_dynamic_table *t, stage *s) {
     for (int i = 0; i < s->n; i++) {
         sought_key *sought = &s->keys[i];
         sought->bucket = &t->buckets[rk_dynamic_bucket_of_hash(&t->config, sought->hash)];
@@ -62,7 +64,7 @@ static stage *stage_to_fill(pipeline *p) {
 /* All stages go on; returns the one whose keys have rows, which is filled next. */
 static stage *advance_pipeline(const rk_dynamic_table *t, pipeline *p) {
     stage *last = &p->stages[(p->filled + 1) % N_STAGES];
-    prefetch_bucket_entries(t, &p->stages[p->filled]);
+    prefetch_bucket_lines(t, &p->stages[p->filled]);
     guess_rows_by_tag(t, &p->stages[(p->filled + 2) % N_STAGES]);
     confirm_guessed_rows(t, last);
     p->filled = (p->filled + 1) % N_STAGES;
@@ -112,12 +114,6 @@ void rk_dynamic_find_rows(rk_dynamic_table *t, const int64_t *keys, int64_t n, i
     rk_dynamic_find_rows_and_count(t, &(rk_key_uses){.keys = keys, .rows = rows, .n = n});
 }
 
-/* A key that was found; found: which of the chunk's rows it has, 0: there is no key. */
-typedef struct recent_key {
-    int64_t key;
-    uint32_t found;
-} recent_key;
-
 /* One of some uses. */
 typedef struct unknown_key {
     int64_t key;
@@ -130,9 +126,9 @@ typedef struct search {
     rk_key_chunk *chunk;
     rk_found_row *found; /* from 1 on */
     rk_absent_use *absent;
+    rk_recent_key *recent;
     int32_t now;
     pipeline pipeline;
-    recent_key recent[1 << RECENT_BITS];
 } search;
 
 /* Row 0 of the chunk takes uses of keys that are not known yet. */
@@ -140,9 +136,9 @@ static rk_found_row *found_rows_of_chunk(const rk_dynamic_table *t, const rk_key
     return t->found + chunk->first + chunk->number;
 }
 
-/* By a hash that takes less time than rk_key_hash. */
-static size_t recent_key_slot(int64_t key) {
-    return (uint64_t)key * 0xD6E8FEB86659FD93u >> (64 - RECENT_BITS);
+/* Its upper recent_bits say where a key is kept. It takes less time than rk_key_hash. */
+static uint64_t recent_hash(int64_t key) {
+    return (uint64_t)key * 0xD6E8FEB86659FD93u;
 }
 
 /* The row is marked as used by this batch, so that it stays. Other chunks may do the same. */
@@ -152,7 +148,8 @@ static void mark_row_used(search *s, const sought_key *sought) {
     s->found[number] =
         (rk_found_row){sought->row, __atomic_load_n(last_batch, __ATOMIC_RELAXED), sought->uses};
     __atomic_store_n(last_batch, s->now, __ATOMIC_RELAXED);
-    s->recent[recent_key_slot(sought->key)] = (recent_key){sought->key, number};
+    s->recent[recent_hash(sought->key) >> (64 - s->table->recent_bits)] =
+        (rk_recent_key){sought->key, number};
 }
 
 static void resolve_found_keys(search *s, stage *found) {
@@ -169,19 +166,25 @@ static void resolve_found_keys(search *s, stage *found) {
 }
 
 /* Counts uses i .. i+n-1 of a feature where their keys are known, and writes their rows; lists the others.
- * Returns how many. Nothing branches on whether a key is known, which no processor could foresee. */
+ * Returns how many. Nothing branches on whether a key is known, which no processor could foresee. What is
+ * searched for in between keeps a processor from fetching the keys after these by itself. */
 static int resolve_recent_keys(const search *s, const rk_key_uses *uses, int64_t i, int n,
                                unknown_key *unknown) {
-    int n_unknown = 0;
+    const int64_t *keys = uses->keys + i;
+    const rk_recent_key *recents = s->recent;
+    rk_found_row *none = s->found;
+    int n_unknown = 0, shift = 64 - s->table->recent_bits;
+    for (int k = 0; k < CHECKED_AT_ONCE && k < uses->n - i - n; k += KEYS_A_LINE)
+        __builtin_prefetch(keys + n + k);
     for (int k = 0; k < n; k++) {
-        int64_t key = uses->keys[i + k]; /* rows may be written over keys */
-        const recent_key *recent = &s->recent[recent_key_slot(key)];
+        int64_t key = keys[k]; /* rows may be written over keys */
+        const rk_recent_key *recent = &recents[recent_hash(key) >> shift];
         uint32_t is_known = recent->key == key;
-        rk_found_row *found = &s->found[recent->found & -is_known];
+        rk_found_row *found = none + (recent->found & -is_known);
         found->uses = rk_add_uses_saturating(found->uses, uses->uses ? uses->uses[i + k] : is_known);
         uses->rows[i + k] = found->row;
         unknown[n_unknown] = (unknown_key){key, k};
-        n_unknown += found == s->found;
+        n_unknown += found == none;
     }
     return n_unknown;
 }
@@ -228,8 +231,10 @@ void rk_dynamic_find_rows_of_chunk(rk_dynamic_table *t, size_t number) {
                 .chunk = chunk,
                 .found = found_rows_of_chunk(t, chunk),
                 .absent = t->absent + chunk->first,
+                .recent = t->recent + ((size_t)chunk->number << t->recent_bits),
                 .now = rk_dynamic_current_batch(t)};
     s.found[0] = (rk_found_row){0};
+    memset(s.recent, 0, sizeof *s.recent << t->recent_bits);
     for (uint32_t at = chunk->first; at < chunk->last;) {
         rk_dynamic_use use = rk_dynamic_locate_use(t, at);
         int64_t n = use.uses->n - use.number, left = chunk->last - at;

@@ -67,7 +67,7 @@ void rk_dynamic_free(rk_dynamic_table *t) {
     rk_pages_free(t->info, t->info_bytes);
     release_groups(t);
     RK_FREE_ALL(t->loaded.list, t->loaded_candidates.list, t->sketch_loads);
-    RK_FREE_ALL(t->free_rows, t->use_begins, t->chunks, t->found, t->absent, t->dealt, t->order,
+    RK_FREE_ALL(t->free_rows, t->use_begins, t->chunks, t->found, t->absent, t->dealt, t->recent, t->order,
                 t->candidate_keys, t->candidate_counts, t);
 }
 

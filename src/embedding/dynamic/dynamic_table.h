@@ -42,6 +42,13 @@ typedef struct rk_found_row {
     uint32_t uses;
 } rk_found_row;
 
+/* A key that was found a short while ago, and which of the chunk's rows it has; 0: there is no key. */
+typedef struct rk_recent_key {
+    int64_t key;
+    uint32_t found;
+} rk_recent_key;
+enum { RK_LEAST_RECENT_BITS = 10, RK_MOST_RECENT_BITS = 14 };
+
 /* A use of a key that has no row. */
 typedef struct rk_absent_use {
     uint64_t hash;
@@ -143,7 +150,10 @@ typedef struct rk_dynamic_table {
     rk_found_row *found;   /* a chunk's n_found after one that is none, from first + number on */
     rk_absent_use *absent; /* a chunk's from first on, in the order of the batch; */
     rk_absent_use *dealt;  /* and by groups */
-    size_t use_begins_capacity, chunks_capacity, found_capacity, absent_capacity, dealt_capacity;
+    rk_recent_key *recent; /* [n_chunks, 1 << recent_bits] */
+    int recent_bits;
+    size_t use_begins_capacity, chunks_capacity, found_capacity, absent_capacity, dealt_capacity,
+        recent_capacity;
     rk_key_group *groups; /* [RK_MAX_KEY_GROUPS], n_groups of them in use */
     size_t n_groups;
     /* What a checkpoint is written from, or being read into. */

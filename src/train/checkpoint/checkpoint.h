@@ -70,7 +70,11 @@ typedef rk_status (*rk_take_before_image)(void *context, const char *name, int64
                                           const void *records);
 rk_status rk_checkpoint_take_before_images(const char *path, rk_take_before_image take, void *context);
 
-/* What trainers kept back of dense gradients, into one that does too (model/step/residual.h). */
+/* What each trainer kept back of dense gradients (model/step/residual.h): n values, which may stand at any
+ * byte. Where the checkpoint has none, `take` is not called. */
+typedef rk_status (*rk_take_residual)(void *context, const char *name, size_t n, const void *values);
+rk_status rk_checkpoint_take_residuals(const char *path, rk_take_residual take, void *context);
+/* The same, into one that keeps something back too. */
 rk_status rk_checkpoint_read_residual(const char *path, rk_model *model);
 
 /* As rk_checkpoint_config, but without the transforms, whose vocabularies may be large. */

@@ -47,6 +47,7 @@ typedef struct reading {
     size_t n;
     rk_model *model;
     rk_take_before_image take_image;
+    rk_take_residual take_residual;
     void *context;
 } reading;
 
@@ -69,11 +70,11 @@ static rk_status take_before_image(reading *r, const rk_safetensors_entry *from,
     return r->take_image(r->context, from->name, from->dims[0], from->dims[1], data);
 }
 
-static rk_status read_residual(reading *r, const rk_safetensors_entry *from, const void *data) {
+static rk_status take_residual(reading *r, const rk_safetensors_entry *from, const void *data) {
     if (strncmp(from->name, RK_RESIDUAL_PREFIX, strlen(RK_RESIDUAL_PREFIX)) != 0) return RK_OK;
     RK_FAIL_IF(from->type != RK_F32 || from->n_dims != 1, RK_BAD_DATA,
                "tensor '%s': its name does not match its shape", from->name);
-    return rk_model_read_residual(r->model, from->name, (size_t)from->dims[0], data);
+    return r->take_residual(r->context, from->name, (size_t)from->dims[0], data);
 }
 
 /* Keys of dynamic tables; those of a file that was not written here may stand at any byte. */
@@ -205,9 +206,17 @@ rk_status rk_checkpoint_read_before_images(const char *path, rk_model *model) {
     return rk_checkpoint_take_before_images(path, read_before_image, model);
 }
 
-rk_status rk_checkpoint_read_residual(const char *path, rk_model *model) {
-    reading r = {.take = read_residual, .model = model};
+rk_status rk_checkpoint_take_residuals(const char *path, rk_take_residual take, void *context) {
+    reading r = {.take = take_residual, .take_residual = take, .context = context};
     return read_shards(&r, path);
+}
+
+static rk_status read_residual(void *model, const char *name, size_t n, const void *values) {
+    return rk_model_read_residual(model, name, n, values);
+}
+
+rk_status rk_checkpoint_read_residual(const char *path, rk_model *model) {
+    return rk_checkpoint_take_residuals(path, read_residual, model);
 }
 
 rk_status rk_checkpoint_load_run_file(const char *path, const char *const *overrides, size_t n_overrides,

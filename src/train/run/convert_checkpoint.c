@@ -25,10 +25,14 @@ typedef struct conversion {
     rk_stored_tensors tensors;
     rk_model *model;
     rk_state_dict state;
+    float **residuals; /* [n_residuals]: in the state too */
+    size_t n_residuals, max_residuals;
 } conversion;
 
 static void release_conversion(conversion *c) {
     rk_state_dict_release(&c->state);
+    for (size_t i = 0; i < c->n_residuals; i++) rk_free(c->residuals[i]);
+    rk_free(c->residuals);
     rk_model_free(c->model);
     rk_stored_tensors_close(&c->tensors);
     rk_comm_free(c->comm);
@@ -403,6 +407,16 @@ static rk_status read_before_image(void *context, const char *name, int64_t n, i
     return is_lost ? RK_OK : rk_convert_before_image(c->model, name, n, record_bytes, records);
 }
 
+/* As it is: the dense part stays. */
+static rk_status keep_residual(void *context, const char *name, size_t n, const void *values) {
+    conversion *c = context;
+    RK_TRY(rk_grow(&c->residuals, c->n_residuals, &c->max_residuals, sizeof *c->residuals));
+    RK_TRY(rk_alloc(n, sizeof **c->residuals, &c->residuals[c->n_residuals]));
+    float *copy = c->residuals[c->n_residuals++];
+    memcpy(copy, values, n * sizeof *copy);
+    return rk_state_dict_add(&c->state, name, RK_F32, (int64_t)n, 0, copy);
+}
+
 /* The run begins anew at this step: it has no logs and no earlier checkpoints. */
 static rk_status write_checkpoint(conversion *c, char **out) {
     rk_progress *p = &c->manifest.progress;
@@ -422,6 +436,7 @@ static rk_status convert_checkpoint(conversion *c, const char *path, const rk_co
     RK_TRY(rk_model_reload(c->model));
     RK_TRY(rk_checkpoint_take_before_images(c->checkpoint, read_before_image, c));
     RK_TRY(list_state_tensors(c));
+    RK_TRY(rk_checkpoint_take_residuals(c->checkpoint, keep_residual, c));
     return write_checkpoint(c, out);
 }
 

@@ -9,7 +9,8 @@
 #include "comm/comm.h"
 #include "comm/int8_pieces.h"
 
-enum { FEW_VALUES = 1024, BLOCK = 4096 };
+enum { FEW_VALUES = 1024, BLOCK = 4096, FEW_PAUSES = 100 }; /* so many take some milliseconds */
+static const double MOST_SLEEP_S = 0.05;                    /* then time limits are looked at */
 
 struct rk_all_reduce {
     rk_comm *comm;
@@ -202,6 +203,7 @@ static rk_status advance_all_reduce(rk_all_reduce *sum) {
     while (!sum->done && rk_all_to_all_is_done(sum->all_to_all)) {
         rk_status status = check_received_sizes(sum);
         if (status != RK_OK) return rk_comm_record_failure(sum->comm, status);
+        atomic_fetch_add(&sum->comm->n_sum_moves, 1);
         if (sum->returning)
             copy_received_sums(sum);
         else
@@ -218,10 +220,12 @@ rk_status rk_all_reduces_advance(rk_comm *comm, bool looks) {
     if (looks && comm->sums) status = comm->ops->test(comm->sums->all_to_all, &done);
     for (rk_all_reduce **at = &comm->sums; *at && status == RK_OK;) {
         status = advance_all_reduce(*at);
-        if ((*at)->done)
+        if ((*at)->done) {
             *at = (*at)->next;
-        else
+            pthread_cond_broadcast(&comm->sums_ended);
+        } else {
             at = &(*at)->next;
+        }
     }
     pthread_mutex_unlock(&comm->sums_mutex);
     return status;
@@ -373,6 +377,19 @@ static void mark_all_reduce_awaited(rk_all_reduce *sum) {
     pthread_mutex_unlock(&sum->comm->sums_mutex);
 }
 
+/* A long wait where a progress thread looks at messages is left to it, since each look takes system calls.
+ * False: there is none. */
+static bool sleep_beside_progress_thread(rk_all_reduce *sum) {
+    rk_comm *comm = sum->comm;
+    struct timespec until = rk_clock_deadline(CLOCK_MONOTONIC, MOST_SLEEP_S);
+    pthread_mutex_lock(&comm->sums_mutex);
+    bool sleeps = comm->has_progress_thread;
+    for (int code = 0; code == 0 && comm->has_progress_thread && !sum->done;)
+        code = pthread_cond_timedwait(&comm->sums_ended, &comm->sums_mutex, &until);
+    pthread_mutex_unlock(&comm->sums_mutex);
+    return sleeps;
+}
+
 rk_status rk_all_reduce_wait(rk_all_reduce *sum) {
     double deadline = rk_clock_seconds() + sum->comm->timeout_s;
     mark_all_reduce_awaited(sum);
@@ -381,7 +398,7 @@ rk_status rk_all_reduce_wait(rk_all_reduce *sum) {
         RK_TRY(check_whether_all_reduce_is_done(sum, &done));
         if (done) return RK_OK;
         if (rk_clock_seconds() > deadline) RK_TRY(check_all_reduce_timeout(sum));
-        rk_comm_spin_or_sleep(&n_pauses);
+        if (n_pauses < FEW_PAUSES || !sleep_beside_progress_thread(sum)) rk_comm_spin_or_sleep(&n_pauses);
     }
 }
 

@@ -163,8 +163,11 @@ struct rk_comm {
     rk_all_to_all *idle;                     /* to be used again */
     rk_all_reduce *sums;                     /* under way, in the order in which they were begun */
     rk_all_reduce *idle_sums;
-    pthread_mutex_t sums_mutex; /* held by who moves them on */
-    pthread_cond_t sums_begun;  /* wakes the progress thread */
+    pthread_mutex_t sums_mutex;   /* held by who moves them on */
+    pthread_cond_t sums_begun;    /* wakes the progress thread */
+    pthread_cond_t sums_ended;    /* wakes who waits for one */
+    bool has_progress_thread;     /* that moves them on; under sums_mutex */
+    _Atomic uint64_t n_sum_moves; /* all_to_alls of theirs that have ended */
     char description[128];
 };
 

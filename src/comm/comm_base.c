@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/thread/clock.h"
 #include "comm/comm.h"
 
 rk_status rk_comm_shared_create(rk_comm_shared **out) {
@@ -55,6 +56,7 @@ rk_status rk_comm_create(size_t bytes, const rk_comm_ops *ops, rk_comm_shared *s
     for (int32_t r = 0; r < size; r++) comm->peers[r].rank = r;
     pthread_mutex_init(&comm->sums_mutex, NULL);
     pthread_cond_init(&comm->sums_begun, NULL);
+    rk_cond_init_monotonic(&comm->sums_ended);
     memcpy(out, &comm, sizeof comm);
     comm = NULL;
     return RK_OK;
@@ -67,6 +69,7 @@ void rk_comm_release(rk_comm *comm) {
     }
     rk_all_reduces_release(comm);
     pthread_cond_destroy(&comm->sums_begun);
+    pthread_cond_destroy(&comm->sums_ended);
     pthread_mutex_destroy(&comm->sums_mutex);
     RK_FREE_ALL(comm->peers, comm);
 }

@@ -1,5 +1,6 @@
 #include "comm/progress_thread.h"
 
+#include "base/thread/clock.h"
 #include "base/thread/trace.h"
 
 /* Until there is a sum to move on; false: it is to stop. */
@@ -20,13 +21,42 @@ static bool wait_for_running_sums(rk_progress_thread *a, uint64_t *begin, unsign
     return goes_on;
 }
 
+/* Where nothing has come for long, the next will not come soon, and waits in the sockets meanwhile. */
+static void pause_between_looks(double since, unsigned *n_pauses) {
+    const double LEAST = 100e-6, MOST = 400e-6;
+    double s = (rk_clock_seconds() - since) / 16;
+    if (s < LEAST)
+        rk_comm_spin_or_sleep(n_pauses);
+    else
+        nanosleep(&(struct timespec){0, (long)((s < MOST ? s : MOST) * 1e9)}, NULL);
+}
+
+static void advance_sums_until_stopped(rk_progress_thread *a) {
+    rk_comm *comm = a->comm;
+    uint64_t begin = 0, n_moves = 0;
+    unsigned n_pauses = 0;
+    double since = rk_clock_seconds();
+    while (wait_for_running_sums(a, &begin, &n_pauses) && rk_all_reduces_advance(comm, true) == RK_OK) {
+        uint64_t n = atomic_load(&comm->n_sum_moves);
+        if (n != n_moves || n_pauses == 0) since = rk_clock_seconds();
+        n_moves = n;
+        pause_between_looks(since, &n_pauses);
+    }
+}
+
+static void set_has_progress_thread(rk_comm *comm, bool has) {
+    pthread_mutex_lock(&comm->sums_mutex);
+    comm->has_progress_thread = has;
+    pthread_cond_broadcast(&comm->sums_ended);
+    pthread_mutex_unlock(&comm->sums_mutex);
+}
+
 static void *run_progress_thread(void *context) {
     rk_progress_thread *a = context;
-    uint64_t begin = 0;
-    unsigned n_pauses = 0;
     rk_trace_name_thread("sums");
-    while (wait_for_running_sums(a, &begin, &n_pauses) && rk_all_reduces_advance(a->comm, true) == RK_OK)
-        rk_comm_spin_or_sleep(&n_pauses);
+    set_has_progress_thread(a->comm, true);
+    advance_sums_until_stopped(a);
+    set_has_progress_thread(a->comm, false);
     return NULL;
 }
 

@@ -102,16 +102,20 @@ class Case:
     train: str = ""
     export: tuple = ()
     tolerance: float = TOLERANCE
+    keys: tuple = ()  # features of the pair that are keys; histories are looked up in the items' table then
     composed: dict = dataclasses.field(default_factory=dict)  # features of two ids a value: what they are divided by, how their rows are composed
 
     def run_file(self, rows):
         several = {"tags": ', separator: "|", weights: weights', "shown": ', separator: "|"', "clicks": ', separator: "|"'}
         parts = {f: f", quotient_remainder: {divisor}, compose: {how}" for f, (divisor, how) in self.composed.items()}
-        features = [f"{{name: {f}, identity: {IDS[f]}{several.get(f, '')}{parts.get(f, '')}}}" for f in self.features]
+        kinds = {f: "key: true" if f in self.keys else f"identity: {IDS[f]}" for f in self.features}
+        features = [f"{{name: {f}, {kinds[f]}{several.get(f, '')}{parts.get(f, '')}}}" for f in self.features]
         features += [f"{{name: {d}, dense: true}}" for d in DENSE if self.dense]
         lookups = {"user": "combiner: sum", "tags": f"combiner: {self.tags}", "shown": "combiner: sqrtn"}
         lookups["clicks"] = "table: item, max_sequence_length: 6" if self.sequence else "table: item"
         lookups = [f"{{name: {f}, {how}}}" for f, how in lookups.items() if f in self.features]
+        if self.keys:
+            lookups.append("{name: history, table: item}")
         labels = f"labels: [{LABELS[self.labels]}], " if self.labels else ""
         return (
             f"data: {{train: {rows}, {labels}features: [{', '.join(features)}]}}\n"
@@ -180,6 +184,7 @@ CASES = [
     two_tower("padded_towers", ", history: true}, deep: [16, 4]", dense=False, export=("--bags", "padded")),
     Case("dynamic", "{kind: din, deep: [16], attention: [{target: item, history: clicks}]}", embedding=DYNAMIC, export=("--bags", "padded", "--rows", "int8"), sequence=True),
     two_tower("dynamic_towers", ", history: true}, deep: [16, 4]", dense=False, embedding=", tables: [{name: item, max_capacity: 20, buckets: 3}, {name: user, max_capacity: 25}]"),
+    two_tower("towers_of_keys", ", history: true}, deep: [16, 4]", dense=False, keys=("user", "item"), embedding=", tables: [{name: item, max_capacity: 20, buckets: 3}, {name: user, max_capacity: 25}]"),
     Case("composed", "{kind: deepfm, deep: [16]}", features=("user", "tags", "shown", "item"), composed={"user": (7, "multiply"), "tags": (4, "pool"), "item": (5, "concat")}),
     Case("padded_composed", "{kind: dcn, deep: [16]}", features=("user", "tags"), export=("--bags", "padded"), composed={"user": (7, "multiply"), "tags": (4, "pool")}),
     Case("several_files", "{kind: dcn_v2, deep: [16]}", export=("--shard-bytes", "3000")),

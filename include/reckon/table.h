@@ -60,9 +60,11 @@ typedef struct rk_dynamic_options {
     double probability;     /* with which it does then, above 0 and at most 1; drawn anew in each lookup */
     rk_key_counter counter; /* of min_count above 1 */
     bool oov;               /* keys without a row share one, which is trained; else they have zeros */
+    int64_t cold_rows; /* keys without a row share so many by their hashes, made a multiple of `buckets`, and
+                          an admitted key begins as its one; not with oov. 0: none */
 } rk_dynamic_options;
 #define RK_DYNAMIC_OPTIONS_INIT \
-    { sizeof(rk_dynamic_options), 0, 0, RK_EVICTION_LRU, 0.95, 0, 0, 1, 1, RK_COUNTER_EXACT, false }
+    { sizeof(rk_dynamic_options), 0, 0, RK_EVICTION_LRU, 0.95, 0, 0, 1, 1, RK_COUNTER_EXACT, false, 0 }
 
 /* A value of a row is a pure function of (seed, table name, id, column): the same whatever the shards or
  * threads. */

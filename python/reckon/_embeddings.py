@@ -31,7 +31,8 @@ class Dynamic:
 
     eviction: what a full bucket does, "lru", "lfu" or "none"; evict_to: of its capacity, what is left. ttl_steps: lookups in training without a use after
     which a row goes, 0 for none. keep: rows below which none goes. min_count: uses with which a key gets a row, probability: with which it does then.
-    counter: of min_count above 1: "exact", "count_min" or "bloom". missing: what a key without a row is, "zeros" or "oov", one row for all of them.
+    counter: of min_count above 1: "exact", "count_min" or "bloom". missing: what a key without a row is, "zeros" or "oov", one row for all of them;
+    or cold_rows, above 0: they share so many rows by their hashes, and a key that gets a row begins as that one.
     """
 
     eviction: str = "lru"
@@ -43,6 +44,7 @@ class Dynamic:
     counter: str = "exact"
     missing: str = "zeros"
     buckets: int = 0
+    cold_rows: int = 0
 
 
 _CHOICES = {"eviction": ("lru", "lfu", "none"), "counter": ("exact", "count_min", "bloom"), "missing": ("zeros", "oov")}
@@ -66,6 +68,7 @@ def dynamic_struct(table: str, max_capacity: int, given: Dynamic) -> DynamicOpti
         probability=given.probability,
         counter=numbers["counter"],
         oov=bool(numbers["missing"]),
+        cold_rows=given.cold_rows,
     )
 
 

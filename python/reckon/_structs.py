@@ -229,6 +229,7 @@ class DynamicOptions(Options):
         ("probability", c_double),
         ("counter", c_int),
         ("oov", c_bool),
+        ("cold_rows", c_int64),
     ]
 
 

@@ -36,6 +36,18 @@ enum { RK_MOST_TTL_STEPS = 1000000000 };
 /* Rows of a bucket, about, where the run file does not say how many buckets there are. */
 enum { RK_BUCKET_ROWS = 4096 };
 
+/* Of a table that is given `wanted` of them, or 0. */
+static inline int64_t rk_dynamic_choose_buckets(int64_t max_capacity, int64_t wanted) {
+    int64_t n = wanted ? wanted : max_capacity / RK_BUCKET_ROWS;
+    return n > 1 ? n : 1;
+}
+
+/* Buckets have numbers of 32 bits. */
+#define RK_MOST_BUCKETS ((int64_t)UINT32_MAX)
+
+/* The most rows that keys without one may share. */
+#define RK_MOST_COLD_ROWS 100000000000000ll
+
 /* What a row of a full table takes beside its values: key, last batch and count, and a tenth of a line of 64
  * bytes in the index. */
 enum { RK_KEY_BYTES = 8 + 4 + 4 + 7 };

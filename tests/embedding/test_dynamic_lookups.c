@@ -25,7 +25,7 @@ typedef struct described {
     rk_embeddings_config config;
 } described;
 
-/* Two features of one crowded table, one of another one whose keys without a row share one. */
+/* Two features of one crowded table, one of another one whose keys without a row share one, or several. */
 static rk_status describe(rk_comm *comm, rk_key_counter counter, described *d) {
     static const char *const names[N_FEATURES] = {"a", "b", "c"};
     RK_TRY(rk_optimizer_init(&d->optimizer, RK_OPTIMIZER_ADAM));
@@ -44,7 +44,8 @@ static rk_status describe(rk_comm *comm, rk_key_counter counter, described *d) {
     d->dynamic[1].buckets = 4;
     d->dynamic[1].min_count = 2;
     d->dynamic[1].counter = counter;
-    d->dynamic[1].oov = true;
+    d->dynamic[1].oov = counter != RK_COUNTER_BLOOM;
+    if (!d->dynamic[1].oov) d->dynamic[1].cold_rows = 10; /* of 4 buckets, so 12 */
     for (int f = 0; f < N_FEATURES; f++) {
         d->features[f] = (rk_feature_config)RK_FEATURE_CONFIG_INIT;
         d->features[f].name = names[f];
@@ -356,6 +357,16 @@ static void many(described *d) {
     d->dynamic[1].counter = RK_COUNTER_BLOOM;
     d->dynamic[1].min_count = 16;
 }
+static void too_many_buckets(described *d) {
+    d->dynamic[0].max_capacity = (int64_t)1 << 45;
+    d->dynamic[0].buckets = 0;
+}
+static void both_rows(described *d) {
+    d->dynamic[1].cold_rows = 3;
+}
+static void fewer_cold_rows(described *d) {
+    d->dynamic[0].cold_rows = -1;
+}
 static void counts_nothing(described *d) {
     d->dynamic[0].counter = RK_COUNTER_BLOOM;
 }
@@ -371,6 +382,12 @@ static void test_refusals(void **state) {
     refuses(keep_all, "table 'keys': keep (151) must be 0 to max_capacity (150)");
     refuses(never, "table 'keys': probability must be above 0 and at most 1, not 0");
     refuses(many, "table 'shared': min_count must be 1 to 15 with the counter bloom, not 16");
+    refuses(too_many_buckets,
+            "table 'keys': a table of 35184372088832 rows has more than 4294967295 buckets\n"
+            "hint: give 4294967295 'buckets' at most");
+    refuses(both_rows,
+            "table 'shared': keys without a row share one row (oov), or several (cold_rows), not both");
+    refuses(fewer_cold_rows, "table 'keys': cold_rows must be 0 to 100000000000000, not -1");
     refuses(counts_nothing,
             "table 'keys': with a min_count of 1 nothing is counted: the counter bloom has no "
             "use\nhint: give a larger min_count, or leave the counter out");
@@ -463,9 +480,10 @@ static void test_a_candidate_that_is_there_twice(void **state) {
 /* What one process has of all ranks' samples, after half and all of the steps. */
 static rk_table_state *half[N_TABLES], *whole[N_TABLES];
 static float looked_up[STEPS][N_FEATURES][ALL * DIM];
+static rk_key_counter counter_over_ranks;
 
 static void expect(int size) {
-    rk_embeddings *e = make(RK_COUNTER_COUNT_MIN);
+    rk_embeddings *e = make(counter_over_ranks);
     for (int32_t f = 0; f < N_FEATURES; f++) rk_embeddings_set_gradient_leaves(e, f, (rk_leaves){0, SAMPLES});
     for (int step = 0; step < STEPS; step++) {
         if (step == STEPS / 2) read_states(e, half);
@@ -482,7 +500,7 @@ static rk_status train_as_one_of_many(rk_comm *comm, drawn *b) {
     rk_embeddings *e = NULL, *copy = NULL;
     rk_key_totals totals = RK_KEY_TOTALS_INIT;
     int64_t first = (int64_t)rk_comm_rank(comm) * SAMPLES;
-    RK_GOTO(describe(comm, RK_COUNTER_COUNT_MIN, &d));
+    RK_GOTO(describe(comm, counter_over_ranks, &d));
     RK_GOTO(rk_embeddings_create(&d.config, &e));
     for (int step = 0; step < STEPS; step++) {
         if (step == STEPS / 2) RK_GOTO(expect_state(e, half));
@@ -517,8 +535,10 @@ static void train(thread_rank *t) {
 
 static void test_the_bits_of_one_process(void **state) {
     (void)state;
-    for (int size = 2; size <= MAX_RANKS; size++) {
+    for (int trial = 2; trial <= 2 * MAX_RANKS - 1; trial++) {
         thread_rank ranks[MAX_RANKS] = {{0}};
+        int size = trial <= MAX_RANKS ? trial : trial - MAX_RANKS + 1;
+        counter_over_ranks = trial <= MAX_RANKS ? RK_COUNTER_COUNT_MIN : RK_COUNTER_BLOOM;
         expect(size);
         run_ranks(size, ranks, train);
         free_states(half);

@@ -1,5 +1,6 @@
 #include "embedding/collection/dynamic_options.h"
 
+#include "base/integers.h"
 #include "base/struct_size.h"
 
 static rk_status check_fraction(double share, const char *what) {
@@ -14,11 +15,18 @@ static rk_status check_capacity_options(const rk_dynamic_options *o) {
     RK_FAIL_IF(o->buckets < 0 || o->buckets > o->max_capacity, RK_INVALID_ARGUMENT,
                "buckets (%lld) must be 0 to max_capacity (%lld)", (long long)o->buckets,
                (long long)o->max_capacity);
+    RK_FAIL_IF(rk_dynamic_choose_buckets(o->max_capacity, o->buckets) > RK_MOST_BUCKETS, RK_INVALID_ARGUMENT,
+               "a table of %lld rows has more than %lld buckets\nhint: give %lld 'buckets' at most",
+               (long long)o->max_capacity, (long long)RK_MOST_BUCKETS, (long long)RK_MOST_BUCKETS);
     RK_FAIL_IF(o->keep < 0 || o->keep > o->max_capacity, RK_INVALID_ARGUMENT,
                "keep (%lld) must be 0 to max_capacity (%lld)", (long long)o->keep,
                (long long)o->max_capacity);
     RK_FAIL_IF(o->ttl_steps < 0 || o->ttl_steps > RK_MOST_TTL_STEPS, RK_INVALID_ARGUMENT,
                "ttl_steps must be 0 to %d, not %lld", RK_MOST_TTL_STEPS, (long long)o->ttl_steps);
+    RK_FAIL_IF(o->cold_rows < 0 || o->cold_rows > RK_MOST_COLD_ROWS, RK_INVALID_ARGUMENT,
+               "cold_rows must be 0 to %lld, not %lld", RK_MOST_COLD_ROWS, (long long)o->cold_rows);
+    RK_FAIL_IF(o->cold_rows && o->oov, RK_INVALID_ARGUMENT,
+               "keys without a row share one row (oov), or several (cold_rows), not both");
     RK_FAIL_IF((unsigned)o->eviction > RK_EVICTION_NONE, RK_INVALID_ARGUMENT, "invalid eviction policy %d",
                (int)o->eviction);
     return check_fraction(o->evict_to, "evict_to");
@@ -48,9 +56,9 @@ static rk_status check_dynamic_table(const rk_table_config *table) {
 }
 
 static rk_dynamic_config make_dynamic_config(const rk_dynamic_options *o) {
-    int64_t buckets = o->buckets ? o->buckets : o->max_capacity / RK_BUCKET_ROWS;
+    int64_t buckets = rk_dynamic_choose_buckets(o->max_capacity, o->buckets);
     return (rk_dynamic_config){.max_capacity = o->max_capacity,
-                               .n_buckets = buckets ? buckets : 1,
+                               .n_buckets = buckets,
                                .policy = o->eviction,
                                .evict_to = o->evict_to,
                                .ttl_steps = o->ttl_steps,
@@ -58,7 +66,8 @@ static rk_dynamic_config make_dynamic_config(const rk_dynamic_options *o) {
                                .min_count = o->min_count,
                                .probability = o->probability,
                                .counter = o->counter,
-                               .oov = o->oov};
+                               .oov = o->oov,
+                               .n_cold = (int64_t)rk_round_up((size_t)o->cold_rows, (size_t)buckets)};
 }
 
 rk_status rk_dynamic_options_copy_in(const rk_table_config *table, rk_dynamic_config *out) {

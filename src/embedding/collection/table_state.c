@@ -13,7 +13,15 @@
 enum { MAX_NAME = 64, MAX_TENSORS = 2 * (RK_MAX_SLOTS + 1) + 8 };
 
 /* What a tensor has one row for. */
-typedef enum row_kind { PER_KEY, PER_CANDIDATE, PER_BUCKET, PER_TABLE, PER_TOTAL, ROW_KINDS } row_kind;
+typedef enum row_kind {
+    PER_KEY,
+    PER_CANDIDATE,
+    PER_BUCKET,
+    PER_SHARED_ROW,
+    PER_TABLE,
+    PER_TOTAL,
+    ROW_KINDS
+} row_kind;
 
 /* A tensor that the table has: `width` values a row, or one and no dimension for it (0). */
 typedef struct wanted_tensor {
@@ -63,7 +71,8 @@ static wanted_tensors list_expected_tensors(const rk_table *table) {
     expect_row_tensors(&w, table, "", PER_KEY);
     expect_tensor(&w, "", "last_batches", RK_I32, 0, PER_KEY);
     expect_tensor(&w, "", "counts", RK_I32, 0, PER_KEY);
-    if (table->dynamic_config.oov) expect_row_tensors(&w, table, "oov_", PER_TABLE);
+    if (table->dynamic_config.oov || table->dynamic_config.n_cold)
+        expect_row_tensors(&w, table, "oov_", PER_SHARED_ROW);
     expect_count_tensors(&w, &table->dynamic_config);
     expect_tensor(&w, "", "batches", RK_I64, 0, PER_TABLE);
     expect_tensor(&w, "", "totals", RK_I64, 0, PER_TOTAL);
@@ -411,6 +420,7 @@ static int64_t expected_rows_of_kind(const given_state *given, const rk_dynamic_
     static const char *const namers[ROW_KINDS] = {[PER_KEY] = "keys", [PER_CANDIDATE] = "candidate_keys"};
     const rk_tensor *namer = namers[kind] ? find_given_tensor(given, namers[kind]) : NULL;
     if (namer) return namer->n_dims ? namer->shape[0] : 0;
+    if (kind == PER_SHARED_ROW) return d->oov ? 1 : d->n_cold;
     return kind == PER_BUCKET ? d->n_buckets : kind == PER_TOTAL ? 3 : 1;
 }
 

@@ -107,9 +107,8 @@ static rk_status dynamic_table_error(const resolver *r, const rk_table_section *
 /* listed may be NULL, and max_capacity 0: the table is static. */
 static rk_dynamic_config dynamic_config_of(const rk_table_section *listed) {
     if (!listed || !listed->max_capacity) return (rk_dynamic_config){0};
-    int64_t n_buckets = listed->buckets ? listed->buckets : listed->max_capacity / RK_BUCKET_ROWS;
     rk_dynamic_config config = {.max_capacity = listed->max_capacity,
-                                .n_buckets = n_buckets > 1 ? n_buckets : 1,
+                                .n_buckets = rk_dynamic_choose_buckets(listed->max_capacity, listed->buckets),
                                 .policy = listed->eviction.policy,
                                 .evict_to = listed->eviction.evict_to,
                                 .ttl_steps = listed->eviction.ttl_steps,
@@ -174,10 +173,6 @@ static rk_status check_rows_of_missing_keys(const resolver *r, const rk_table_se
         return dynamic_table_error(r, listed, "missing",
                                    "keys without a row share one row, or several by 'hash'",
                                    "leave out 'row' or 'hash'");
-    if (listed->storage.tier)
-        return dynamic_table_error(r, listed, "missing",
-                                   "'hash' is not supported with 'storage: {tier: ssd}'",
-                                   "write 'missing: oov' or 'missing: zeros', or leave out 'storage'");
     return RK_OK;
 }
 
@@ -199,6 +194,11 @@ static rk_status check_dynamic_section(const resolver *r, const rk_table_section
     if (listed->buckets > listed->max_capacity)
         return dynamic_table_error(r, listed, "buckets", "more buckets than the table has rows",
                                    "leave 'buckets' out");
+    if (rk_dynamic_choose_buckets(listed->max_capacity, listed->buckets) > RK_MOST_BUCKETS)
+        return dynamic_table_error(
+            r, listed, "max_capacity",
+            "max_capacity / 4096, as there are no 'buckets', are more of them than a table may have",
+            "give 'buckets', at most 2147483647");
     if (listed->eviction.keep > listed->max_capacity)
         return dynamic_table_error(r, listed, "eviction.keep", "more rows than the table may have",
                                    "'keep' is at most 'max_capacity'");

@@ -36,7 +36,7 @@ static const rk_field missing_fields[] = {
     RK_FIELD_ENUM(rk_missing_section, row, 0, missing,
                   "what a key without a row is, without `hash`: zeros, or a row that all such keys share"),
     RK_FIELD_I64(
-        rk_missing_section, hash, 0, 0, 1e14,
+        rk_missing_section, hash, 0, 0, RK_MOST_COLD_ROWS,
         "above 0: such keys share so many cold rows, each the one that its hash gives; made a multiple "
         "of `buckets`"),
 };

@@ -207,8 +207,9 @@ static int64_t initial_rows_in_memory(const rk_table *table) {
     if (!has_rows_on_disk(table)) return n;
     size_t bytes = row_bytes(table, 1) + RK_TIER_PLACE_BYTES;
     for (int s = 0; s < table->n_slots; s++) bytes += slot_bytes(table, s, 1);
+    int64_t least = rk_dynamic_n_shared_rows(&table->dynamic_config) + 1;
     uint64_t most = table->dynamic_config.memory_bytes / bytes;
-    return most < 2 ? 2 : most < (uint64_t)n ? (int64_t)most : n;
+    return most < (uint64_t)least ? least : most < (uint64_t)n ? (int64_t)most : n;
 }
 
 static rk_status create_disk_row_cache(rk_table *table, int64_t n_places) {

@@ -42,13 +42,20 @@ static double row_and_slot_bytes(const rk_planner_request *request, int32_t t) {
     return rk_stored_row_bytes(table, rk_planner_request_table_optimizer(request, t, &usual), table->dim);
 }
 
+/* Of rows of the table, those that keys share: always in memory. */
+static double count_cold_rows(const rk_planner_request *request, int32_t t, int64_t n_rows) {
+    const rk_dynamic_config *dynamic = rk_planner_request_dynamic_config(request, t);
+    return (double)n_rows * (double)dynamic->n_cold / (double)(dynamic->max_capacity + dynamic->n_cold);
+}
+
 double rk_planner_request_bytes_of_rows(const rk_planner_request *request, int32_t t, int64_t n_rows) {
     const rk_dynamic_config *dynamic = rk_planner_request_dynamic_config(request, t);
     double rows = (double)n_rows, row = row_and_slot_bytes(request, t),
            keys = dynamic ? rows * rk_dynamic_key_bytes(dynamic) : 0;
     if (!rk_planner_request_is_on_disk(request, t)) return rows * row + keys;
-    return fmin(rows * (row + RK_TIER_PLACE_BYTES), (double)dynamic->memory_bytes) + keys +
-           rows * RK_TIER_ROW_BYTES;
+    double least = count_cold_rows(request, t, n_rows) * (row + RK_TIER_PLACE_BYTES),
+           most = rows * (row + RK_TIER_PLACE_BYTES);
+    return fmax(least, fmin(most, (double)dynamic->memory_bytes)) + keys + rows * RK_TIER_ROW_BYTES;
 }
 
 double rk_planner_request_disk_bytes(const rk_planner_request *request, int32_t t, int64_t n_rows) {

@@ -34,11 +34,22 @@ rk_status rk_disk_row_cache_reserve_keys(rk_disk_row_cache *t, int64_t n) {
     return RK_OK;
 }
 
+/* Shared rows are at their places, which never leave: they have no mark. */
+static void place_shared_rows(rk_disk_row_cache *t) {
+    for (int64_t row = 0; row < t->table->n_shared; row++) {
+        t->where[row] = (uint64_t)row;
+        t->keys[row] = t->table->info[row].key;
+        t->on_disk[row] = NOWHERE;
+        t->marks[row] = 0;
+    }
+    t->n_used = t->table->n_shared;
+}
+
 static rk_status init_cache(rk_disk_row_cache *t, int64_t n_places) {
     RK_TRY(reserve_cached_rows(t, n_places));
     t->n_places = n_places;
     RK_TRY(rk_disk_row_cache_reserve_keys(t, t->table->n_places));
-    t->keys[0] = 0;
+    place_shared_rows(t);
     RK_TRY(rk_disk_row_cache_create_background(t));
     RK_TRY(rk_row_log_create(&t->options, &t->log));
     return rk_row_log_reader_create(t->log, 0, &t->reader);
@@ -51,7 +62,6 @@ rk_status rk_disk_row_cache_create(rk_dynamic_table *table, const char *director
     RK_TRY(rk_alloc(1, sizeof *t, &t));
     t->table = table;
     t->record_bytes = sizeof(int64_t);
-    t->n_used = 1;
     t->n_arrays = n_arrays;
     for (size_t i = 0; i < n_arrays; i++) {
         t->arrays[i] = arrays[i];
@@ -160,7 +170,7 @@ static rk_status find_missing_rows(rk_disk_row_cache *t, const rk_key_uses *uses
     for (int32_t u = 0; u < n_uses; u++)
         for (int64_t i = 0; i < uses[u].n; i++) {
             int64_t row = uses[u].rows[i];
-            if (!row) continue;
+            if (row < t->table->n_shared) continue;
             uint64_t where = t->where[row];
             if (!rk_disk_row_cache_is_in_memory(where)) {
                 if (where != PENDING) RK_TRY(add_missing_row(t, row));
@@ -195,7 +205,7 @@ static bool is_place_pinned(const rk_disk_row_cache *t, int64_t place) {
 }
 
 static bool advance_clock_hand(rk_disk_row_cache *t) {
-    t->hand = t->hand + 1 < t->n_used ? t->hand + 1 : 1;
+    t->hand = t->hand + 1 < t->n_used ? t->hand + 1 : t->table->n_shared;
     uint32_t mark = t->marks[t->hand];
     if (!mark || is_place_pinned(t, t->hand)) return false;
     t->marks[t->hand] &= ~USED_AGAIN;
@@ -206,7 +216,7 @@ static bool advance_clock_hand(rk_disk_row_cache *t) {
 static rk_status choose_evicted_places(rk_disk_row_cache *t, int64_t n, int64_t *n_found) {
     RK_TRY(rk_reserve(&t->leaving, &t->leaving_capacity, (size_t)n, sizeof *t->leaving));
     *n_found = 0;
-    for (int64_t tries = 2 * t->n_used; tries > 0 && *n_found < n && t->n_used > 1; tries--)
+    for (int64_t tries = 2 * t->n_used; tries > 0 && *n_found < n && t->n_used > t->table->n_shared; tries--)
         if (advance_clock_hand(t)) {
             mark_place_used(t, t->hand, 0);
             t->leaving[(*n_found)++] = t->hand;
@@ -371,7 +381,7 @@ rk_status rk_disk_row_cache_load_batch(rk_disk_row_cache *t, const rk_key_uses *
         for (int64_t i = 0; i < uses[u].n; i++) {
             int64_t place = (int64_t)t->where[uses[u].rows[i]];
             uses[u].rows[i] = place;
-            if (is_training && place) drop_record_on_disk(t, place);
+            if (is_training) drop_record_on_disk(t, place);
         }
     if (is_training) rk_disk_row_cache_start_background(t);
     return RK_OK;
@@ -380,7 +390,7 @@ rk_status rk_disk_row_cache_load_batch(rk_disk_row_cache *t, const rk_key_uses *
 rk_status rk_disk_row_cache_save(rk_disk_row_cache *t, const char *directory) {
     rk_disk_row_cache_finish_background(t);
     int64_t places[APPENDED_AT_ONCE], n = 0;
-    for (int64_t place = 1; place < t->n_used; place++) {
+    for (int64_t place = t->table->n_shared; place < t->n_used; place++) {
         if (t->marks[place]) places[n++] = place;
         if (n < APPENDED_AT_ONCE && place + 1 < t->n_used) continue;
         RK_TRY(write_changed_rows_to_log(t, places, n));
@@ -404,11 +414,11 @@ static void drop_all_rows(rk_disk_row_cache *t) {
     close_log(t);
     memset(t->where, 0, (size_t)t->n_rows * sizeof *t->where);
     t->hand = t->first_free = t->n_free = 0;
-    t->n_used = 1;
+    place_shared_rows(t);
 }
 
 static rk_status check_all_rows_found(const rk_disk_row_cache *t, const char *directory) {
-    for (int64_t row = 1; row < t->table->n_used; row++)
+    for (int64_t row = t->table->n_shared; row < t->table->n_used; row++)
         RK_FAIL_IF(!t->where[row], RK_BAD_DATA, "'%s': the row of key %lld is missing", directory,
                    (long long)t->table->info[row].key);
     return RK_OK;

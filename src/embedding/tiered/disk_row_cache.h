@@ -1,6 +1,6 @@
 /* Which rows of a dynamic table are in memory, and where the others are on a disk. Rows in memory have places
- * in the table's arrays, which are smaller than the table; place 0 is that of row 0. The others are records
- * of a row log: key, row, slots.
+ * in the table's arrays, which are smaller than the table. Rows that keys share, the first ones, are always
+ * in memory, at places of their own numbers. Rows on the disk are records of a row log: key, row, slots.
  *
  * A batch: begin takes its rows, which become places; what is not in memory is read. Rows that the batch does
  * not use leave the memory for them. A hand goes round the places: what was used again since it came by stays
@@ -57,7 +57,7 @@ typedef struct rk_disk_row_cache {
     int64_t *keys;            /* those of rows.keys; of a free place, the next free one, 0: none */
     uint64_t *on_disk;        /* the log's places of rows that are the same there; else NOWHERE */
     uint32_t *marks;          /* which batch used it last, and more (disk_row_cache.c); 0: it is free */
-    int64_t n_places, n_used; /* used ones begin at 1 */
+    int64_t n_places, n_used; /* shared rows' are all used; those of others begin behind them */
     int64_t hand;
     int64_t first_free, n_free;
     int64_t batch;     /* the number of the one at hand */
@@ -78,7 +78,8 @@ typedef struct rk_disk_row_cache {
     rk_row_prefetch ahead;
 } rk_disk_row_cache;
 
-/* The first places of the arrays are there; nothing is on the disk. The arrays outlive it. */
+/* The first places of the arrays are there, more than the table has shared rows; nothing is on the disk. The
+ * arrays outlive it. */
 rk_status rk_disk_row_cache_create(rk_dynamic_table *table, const char *directory, uint32_t number,
                                    uint64_t max_bytes, int64_t n_places, const rk_cached_array *arrays,
                                    size_t n_arrays, rk_disk_row_cache **out);
@@ -89,14 +90,14 @@ rk_status rk_disk_row_cache_remove_files(const char *directory);
 static inline bool rk_disk_row_cache_is_in_memory(uint64_t where) {
     return where && where < RK_TIER_NOT_IN_MEMORY;
 }
-/* A row's place in memory; -1: it is on the disk, where it may be moved meanwhile. A place's row. Row 0 is
- * always at place 0. */
+/* A row's place in memory; -1: it is on the disk, where it may be moved meanwhile. A place's row. */
 static inline int64_t rk_disk_row_cache_place_of_row(const rk_disk_row_cache *tier, int64_t row) {
     uint64_t where = __atomic_load_n(&tier->where[row], __ATOMIC_RELAXED);
-    return !row ? 0 : rk_disk_row_cache_is_in_memory(where) ? (int64_t)where : -1;
+    if (row < tier->table->n_shared) return row;
+    return rk_disk_row_cache_is_in_memory(where) ? (int64_t)where : -1;
 }
 static inline int64_t rk_disk_row_cache_row_of_place(const rk_disk_row_cache *tier, int64_t place) {
-    return place ? rk_dynamic_find_row(tier->table, tier->keys[place]) : 0;
+    return place < tier->table->n_shared ? place : rk_dynamic_find_row(tier->table, tier->keys[place]);
 }
 static inline int64_t rk_disk_row_cache_row_of_record(const rk_disk_row_cache *tier, const void *record) {
     return rk_dynamic_find_row(tier->table, (int64_t)rk_load_u64(record));

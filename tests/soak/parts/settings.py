@@ -171,7 +171,7 @@ def dynamic_table(case, name):
             out["admission"] = {"min_count": r.choice([1, 2, 4]), "probability": r.choice([1, 0.6])}
             if out["admission"]["min_count"] > 1:
                 out["admission"]["counter"] = r.choice(["exact", "count_min", "bloom"])
-        if isinstance(out["missing"], str) and r.random() < 0.3:  # cold rows are in memory
+        if r.random() < 0.3:
             out["storage"] = {"tier": "ssd", "memory": r.choice(["1", "2KB", "100KB"])}
         return out
 

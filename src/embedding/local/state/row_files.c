@@ -125,7 +125,7 @@ static rk_status load_rows_of_folders(const rk_table *table, const rk_text_list 
     RK_TRY(rk_alloc((size_t)n, sizeof *seen, &seen));
     reading r = {table, (size_t)table->config.dim * rk_dtype_bytes(table->config.dtype), seen};
     for (size_t i = 0; i < folders->n; i++) RK_TRY(load_row_log(table, folders->texts[i], &r));
-    for (int64_t row = 1; row < n; row++)
+    for (int64_t row = table->dynamic->n_shared; row < n; row++)
         RK_FAIL_IF(!seen[row], RK_BAD_DATA, "'%s': the row of key %lld is missing", folders->texts[0],
                    (long long)table->dynamic->info[row].key);
     return RK_OK;

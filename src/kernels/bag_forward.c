@@ -47,13 +47,15 @@ ROW_INLINE void prefetch_row(const rk_bag_forward_args *args, int64_t i, int64_t
     __builtin_prefetch((const void *)((uintptr_t)codes->minima + tail), 0, 2);
 }
 
-/* Whether the next ids, up to `end` of `all` at least, are rows; *checked: up to where they are. */
-ROW_INLINE bool check_next_ids_are_rows(const rk_bag_forward_args *args, int64_t end, int64_t all,
-                                        int64_t *checked) {
-    if (!args->strays || end <= *checked) return true;
+/* Whether the ids from *checked on, up to `end` of `all` at least, are rows; *checked: up to where they are.
+ */
+ROW_INLINE bool check_next_ids_are_rows(const rk_bag_forward_args *args, int64_t *checked, int64_t end,
+                                        int64_t all) {
     int64_t first = *checked, to = end > first + CHECKED_AT_ONCE ? end : first + CHECKED_AT_ONCE;
     *checked = to < all ? to : all;
-    return !has_ids_out_of_range(args->ids + first, *checked - first, args->n_rows);
+    if (!has_ids_out_of_range(args->ids + first, *checked - first, args->n_rows)) return true;
+    *args->strays = true;
+    return false;
 }
 
 /* weighted: by coefficients; a constant after inlining, so that no row asks. */
@@ -84,61 +86,97 @@ ROW_INLINE void sum_bag(const rk_bag_forward_args *args, int64_t bag, int64_t al
 ROW_INLINE void copy_single_id_rows(const rk_bag_forward_args *args, int32_t dim, row_layout layout,
                                     bool crosses) {
     float *out = args->out;
-    int64_t ahead = count_rows_to_prefetch(args, dim, layout), checked = args->first;
-    for (int64_t b = args->first; b < args->last; b++, out += args->stride) {
-        prefetch_row(args, b + ahead, args->last, dim, layout, crosses);
-        if (!check_next_ids_are_rows(args, b + 1, args->last, &checked)) {
-            *args->strays = true;
-            return;
+    const int64_t ahead = count_rows_to_prefetch(args, dim, layout), last = args->last;
+    int64_t checked = args->strays ? args->first : last;
+    for (int64_t b = args->first; b < last;) {
+        if (b == checked && !check_next_ids_are_rows(args, &checked, b + 1, last)) return;
+        for (; b < checked; b++, out += args->stride) {
+            prefetch_row(args, b + ahead, last, dim, layout, crosses);
+            row_decode(row_locate_values(&args->rows, args->ids[b], layout, dim), layout, out, dim);
         }
-        row_decode(row_locate_values(&args->rows, args->ids[b], layout, dim), layout, out, dim);
+    }
+}
+
+ROW_INLINE void sum_bags(const rk_bag_forward_args *args, int32_t dim, row_layout layout, bool crosses) {
+    const int64_t all = args->offsets[args->last];
+    int64_t checked = args->strays ? args->offsets[args->first] : all;
+    for (int64_t b = args->first; b < args->last; b++) {
+        if (args->offsets[b + 1] > checked &&
+            !check_next_ids_are_rows(args, &checked, args->offsets[b + 1], all))
+            return;
+        sum_bag(args, b, all, dim, layout, crosses);
     }
 }
 
 ROW_INLINE void pool_bags(const rk_bag_forward_args *args, int32_t dim, row_layout layout, bool crosses) {
-    int64_t begin = args->single ? args->first : args->offsets[args->first],
-            end = args->single ? args->last : args->offsets[args->last], checked = begin, first = begin;
-    first += count_rows_to_prefetch(args, dim, layout) < end - begin
-                 ? count_rows_to_prefetch(args, dim, layout)
-                 : end - begin;
-    for (int64_t i = begin; i < first; i++) prefetch_row(args, i, first, dim, layout, crosses);
-    if (args->single) {
+    int64_t first = args->single ? args->first : args->offsets[args->first],
+            end = args->single ? args->last : args->offsets[args->last],
+            ahead = count_rows_to_prefetch(args, dim, layout);
+    for (int64_t i = first; i < end && i < first + ahead; i++)
+        prefetch_row(args, i, end, dim, layout, crosses);
+    if (args->single)
         copy_single_id_rows(args, dim, layout, crosses);
-        return;
-    }
-    for (int64_t b = args->first; b < args->last; b++) {
-        if (!check_next_ids_are_rows(args, args->offsets[b + 1], end, &checked)) {
-            *args->strays = true;
-            return;
-        }
-        sum_bag(args, b, end, dim, layout, crosses);
-    }
+    else
+        sum_bags(args, dim, layout, crosses);
 }
 
-ROW_INLINE void pool_by_layout(const rk_bag_forward_args *args, int32_t dim) {
-    switch (row_layout_of(&args->rows)) {
-        case ROW_F32:
-            if (rows_cross_cache_lines(args, dim, ROW_F32))
-                pool_bags(args, dim, ROW_F32, true);
-            else
-                pool_bags(args, dim, ROW_F32, false);
-            break;
-        case ROW_BF16:
-            pool_bags(args, dim, ROW_BF16, rows_cross_cache_lines(args, dim, ROW_BF16));
-            break;
-        case ROW_F16:
-            pool_bags(args, dim, ROW_F16, rows_cross_cache_lines(args, dim, ROW_F16));
-            break;
-        case ROW_CODES_8:
-            pool_bags(args, dim, ROW_CODES_8, rows_cross_cache_lines(args, dim, ROW_CODES_8));
-            break;
-        case ROW_CODES_4:
-            pool_bags(args, dim, ROW_CODES_4, rows_cross_cache_lines(args, dim, ROW_CODES_4));
-            break;
-    }
+static __attribute__((noinline)) void pool_dim_any(const rk_bag_forward_args *args) {
+    const row_layout layout = row_layout_of(&args->rows);
+    pool_bags(args, args->rows.dim, layout, rows_cross_cache_lines(args, args->rows.dim, layout));
 }
+
+/* A function of its own for f32 rows of each common dim, and for rows of other layouts of those that are
+ * whole vectors. */
+#define POOL_LAYOUT(layout, dim)                                                                   \
+    static __attribute__((noinline)) void pool_##layout##_##dim(const rk_bag_forward_args *args) { \
+        bool crosses = rows_cross_cache_lines(args, dim, layout);                                  \
+        if (layout == ROW_F32 && !crosses)                                                         \
+            pool_bags(args, dim, layout, false);                                                   \
+        else                                                                                       \
+            pool_bags(args, dim, layout, crosses);                                                 \
+    }
+#define POOL_F32(name, dim) POOL_LAYOUT(ROW_F32, dim)
+ROW_COMMON_DIMS(POOL_F32)
+
+#define POOL_SHORT_ROWS(dim)                                      \
+    static void pool_dim_##dim(const rk_bag_forward_args *args) { \
+        if (row_layout_of(&args->rows) == ROW_F32)                \
+            pool_ROW_F32_##dim(args);                             \
+        else                                                      \
+            pool_dim_any(args);                                   \
+    }
+#define POOL_VECTORS(dim)                                         \
+    POOL_LAYOUT(ROW_BF16, dim)                                    \
+    POOL_LAYOUT(ROW_F16, dim)                                     \
+    POOL_LAYOUT(ROW_CODES_8, dim)                                 \
+    POOL_LAYOUT(ROW_CODES_4, dim)                                 \
+    static void pool_dim_##dim(const rk_bag_forward_args *args) { \
+        switch (row_layout_of(&args->rows)) {                     \
+            case ROW_F32:                                         \
+                pool_ROW_F32_##dim(args);                         \
+                break;                                            \
+            case ROW_BF16:                                        \
+                pool_ROW_BF16_##dim(args);                        \
+                break;                                            \
+            case ROW_F16:                                         \
+                pool_ROW_F16_##dim(args);                         \
+                break;                                            \
+            case ROW_CODES_8:                                     \
+                pool_ROW_CODES_8_##dim(args);                     \
+                break;                                            \
+            case ROW_CODES_4:                                     \
+                pool_ROW_CODES_4_##dim(args);                     \
+                break;                                            \
+        }                                                         \
+    }
+POOL_SHORT_ROWS(1)
+POOL_SHORT_ROWS(8)
+POOL_VECTORS(16)
+POOL_VECTORS(32)
+POOL_VECTORS(64)
+POOL_VECTORS(128)
 
 void RK_KERNEL_NAME(rk_bag_forward)(const rk_bag_forward_args *in) {
     const rk_bag_forward_args own = *in, *args = &own; /* its own: stores of rows cannot change it */
-    ROW_SWITCH_DIM(args->rows.dim, pool_by_layout(args, DIM));
+    ROW_CALL_BY_DIM(args->rows.dim, pool_dim, args);
 }

@@ -8,6 +8,9 @@
 #include "kernels/inline/row_sum.h"
 #include "kernels/inline/optimizer_rules.h"
 
+#define RANDOM_BLOCKS 16
+#include "kernels/inline/random_words.h"
+
 enum { LINE_BYTES = 64, LINES_AHEAD = 256 };
 
 /* Constants after inlining, in all of these: dim, where it is a common one, and plain: all uses are of one
@@ -139,30 +142,84 @@ ROW_INLINE int64_t sum_gradients_by_leaf(const rk_fused_update_args *a, int64_t 
     return i;
 }
 
-ROW_INLINE void update_row_of_dim(const rk_fused_update_args *a, const rk_update *update, int64_t row,
-                                  float *g, bool used, int32_t dim) {
+/* What the next rows are rounded by: blocks first .. last-1 of those drawn are of rows to come. */
+typedef struct row_words {
+    uint32_t words[RANDOM_WORDS];
+    int first, last;
+} row_words;
+
+/* A row whose sum is in g. */
+typedef struct summed_row {
+    int64_t row, next; /* the first use behind its own */
+    bool used;
+    row_words *random;
+} summed_row;
+
+/* Of the row and the ones that will be updated after it: many at a time cost little more than one. */
+static __attribute__((noinline)) void draw_row_words(const rk_fused_update_args *a, const summed_row *at) {
+    uint64_t counters[RANDOM_BLOCKS] = {0};
+    int64_t row = at->row, last_row = a->first_row + a->n_places - 1;
+    int n = 0;
+    for (int64_t i = at->next; n < RANDOM_BLOCKS;) {
+        counters[n++] = (uint64_t)rk_id_of_row(&a->rows, row);
+        if (a->l2_full != 0) {
+            if (row++ == last_row) break;
+            continue;
+        }
+        while (i < a->n_uses && a->first_row + rk_row_use_place(a->uses[i]) == row) i++;
+        if (i == a->n_uses) break;
+        row = a->first_row + rk_row_use_place(a->uses[i]);
+    }
+    fill_random_words_of(a->seed, 0, counters, at->random->words);
+    at->random->first = 0;
+    at->random->last = n;
+}
+
+static const uint32_t *words_of_row(const rk_fused_update_args *a, const summed_row *at) {
+    row_words *random = at->random;
+    if (random->first == random->last) draw_row_words(a, at);
+    return random->words + 4 * random->first++;
+}
+
+/* Rules that few tables have are for any dim. */
+static __attribute__((noinline, flatten)) void apply_rare_rule_to_row(const rk_update *restrict update,
+                                                                      float *w, float *slot0, float *slot1,
+                                                                      float *restrict g, int64_t dim) {
+    apply_rare_rule(update, w, slot0, slot1, g, dim);
+}
+
+ROW_INLINE void update_row_of_dim(const rk_fused_update_args *a, const rk_update *update,
+                                  const summed_row *at, float *g, int32_t dim) {
     float copy[RK_MAX_DIM], *slots[2];
+    const int64_t row = at->row;
     bool in_place = a->rows.dtype == RK_F32;
     float *w = in_place ? (float *)a->rows.data + row * dim : copy;
-    if (!in_place) load_row(&a->rows, row, w, dim);
-    float l2 = a->l2_full + (used ? a->l2 : 0);
+    row_layout layout = a->rows.dtype == RK_BF16 ? ROW_BF16 : ROW_F16;
+    if (!in_place) row_decode(row_locate_values(&a->rows, row, layout, dim), layout, w, dim);
+    float l2 = a->l2_full + (at->used ? a->l2 : 0);
     if (l2 != 0)
         for (int32_t k = 0; k < dim; k++) g[k] += l2 * w[k];
     for (int s = 0; s < 2; s++) slots[s] = a->slots[s] ? a->slots[s] + row * a->slot_widths[s] : NULL;
-    apply_rule_to_row(update, w, slots[0], slots[1], g, dim);
-    if (!in_place) store_row(&a->rows, row, w, a->seed, (uint64_t)rk_id_of_row(&a->rows, row), dim);
+    clip_gradient_and_decay(update, w, g, dim);
+    if (!apply_usual_rule(update, w, slots[0], slots[1], g, dim))
+        apply_rare_rule_to_row(update, w, slots[0], slots[1], g, dim);
+    clip_weights(update, w, dim);
+    if (!in_place) store_row(&a->rows, row, w, words_of_row(a, at), dim);
 }
 
-/* All rules, for each of the dims. */
-static __attribute__((noinline, flatten)) void update_row(const rk_fused_update_args *a,
-                                                          const rk_update *restrict update, int64_t row,
-                                                          float *restrict g, bool used) {
-    ROW_SWITCH_DIM(a->rows.dim, update_row_of_dim(a, update, row, g, used, DIM));
-}
+/* The usual rules, for each of the dims. */
+#define UPDATE_ROW(name, dim)                                                                  \
+    static __attribute__((noinline, flatten)) void update_row_##name(                          \
+        const rk_fused_update_args *a, const rk_update *restrict update, const summed_row *at, \
+        float *restrict g) {                                                                   \
+        update_row_of_dim(a, update, at, g, dim);                                              \
+    }
+ROW_DEFINE_BY_DIM(UPDATE_ROW, a->rows.dim)
 
 ROW_INLINE void update_rows(const rk_fused_update_args *a, bool plain, bool leaves, int32_t dim) {
     float g[RK_MAX_DIM];
     use_reader r = begin_reading_uses(a, true, plain, dim);
+    row_words random = {.first = 0, .last = 0};
     int64_t place = 0, i = 0;
     while (a->l2_full != 0 ? place < a->n_places : i < a->n_uses) {
         if (a->l2_full == 0) place = rk_row_use_place(a->uses[i]);
@@ -173,9 +230,23 @@ ROW_INLINE void update_rows(const rk_fused_update_args *a, bool plain, bool leav
             i = sum_gradients_by_leaf(a, i, &r, g, true, dim);
         else
             i = sum_gradients_of_uses(a, i, &r, g, true, plain, dim, NULL);
-        update_row(a, a->update, a->first_row + place, g, used);
+        const summed_row at = {a->first_row + place, i, used, &random};
+        ROW_CALL_BY_DIM(dim, update_row, a, a->update, &at, g);
         place++;
     }
+}
+
+#define UPDATE_ROWS(name, dim)                                                                      \
+    static __attribute__((noinline)) void update_plain_rows_##name(const rk_fused_update_args *a) { \
+        update_rows(a, true, false, dim);                                                           \
+    }                                                                                               \
+    static __attribute__((noinline)) void update_rows_##name(const rk_fused_update_args *a) {       \
+        update_rows(a, false, false, dim);                                                          \
+    }
+ROW_DEFINE_BY_DIM(UPDATE_ROWS, a->rows.dim)
+
+static __attribute__((noinline)) void update_rows_by_leaves(const rk_fused_update_args *a) {
+    update_rows(a, false, true, a->rows.dim);
 }
 
 static bool are_uses_plain_bags(const rk_fused_update_args *a) {
@@ -186,11 +257,11 @@ static bool are_uses_plain_bags(const rk_fused_update_args *a) {
 void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
     const rk_fused_update_args own = *args, *a = &own; /* its own: stores of rows cannot change it */
     if (a->has_leaves) {
-        update_rows(a, false, true, a->rows.dim);
+        update_rows_by_leaves(a);
     } else if (are_uses_plain_bags(a)) {
-        ROW_SWITCH_DIM(a->rows.dim, update_rows(a, true, false, DIM));
+        ROW_CALL_BY_DIM(a->rows.dim, update_plain_rows, a);
     } else {
-        ROW_SWITCH_DIM(a->rows.dim, update_rows(a, false, false, DIM));
+        ROW_CALL_BY_DIM(a->rows.dim, update_rows, a);
     }
 }
 
@@ -204,13 +275,29 @@ ROW_INLINE void sum_gradients_of_rows(const rk_sum_row_gradients_args *args, con
     }
 }
 
+#define SUM_ROWS(name, dim)                                                     \
+    static __attribute__((noinline)) void sum_gradients_of_plain_rows_##name(   \
+        const rk_sum_row_gradients_args *args, const rk_fused_update_args *a) { \
+        sum_gradients_of_rows(args, a, true, false, dim);                       \
+    }                                                                           \
+    static __attribute__((noinline)) void sum_gradients_of_rows_##name(         \
+        const rk_sum_row_gradients_args *args, const rk_fused_update_args *a) { \
+        sum_gradients_of_rows(args, a, false, false, dim);                      \
+    }
+ROW_DEFINE_BY_DIM(SUM_ROWS, a->rows.dim)
+
+static __attribute__((noinline)) void sum_gradients_of_rows_by_leaf(const rk_sum_row_gradients_args *args,
+                                                                    const rk_fused_update_args *a) {
+    sum_gradients_of_rows(args, a, false, true, a->rows.dim);
+}
+
 void RK_KERNEL_NAME(rk_sum_row_gradients)(const rk_sum_row_gradients_args *args) {
     const rk_fused_update_args own = args->from, *a = &own;
     if (a->has_leaves) {
-        sum_gradients_of_rows(args, a, false, true, a->rows.dim);
+        sum_gradients_of_rows_by_leaf(args, a);
     } else if (are_uses_plain_bags(a)) {
-        ROW_SWITCH_DIM(a->rows.dim, sum_gradients_of_rows(args, a, true, false, DIM));
+        ROW_CALL_BY_DIM(a->rows.dim, sum_gradients_of_plain_rows, args, a);
     } else {
-        ROW_SWITCH_DIM(a->rows.dim, sum_gradients_of_rows(args, a, false, false, DIM));
+        ROW_CALL_BY_DIM(a->rows.dim, sum_gradients_of_rows, args, a);
     }
 }

@@ -7,9 +7,18 @@ void RK_KERNEL_NAME(rk_row_load)(const rk_rows *rows, int64_t row, float *out) {
     load_row(rows, row, out, rows->dim);
 }
 
+#define STORE_ROW(name, dim)                                                            \
+    static void store_row_##name(const rk_rows *rows, int64_t row, const float *values, \
+                                 const uint32_t words[2]) {                             \
+        store_row(rows, row, values, words, dim);                                       \
+    }
+ROW_DEFINE_BY_DIM(STORE_ROW, rows->dim)
+
 void RK_KERNEL_NAME(rk_row_store)(const rk_rows *rows, int64_t row, const float *values, uint64_t seed,
                                   uint64_t counter) {
-    store_row(rows, row, values, seed, counter, rows->dim);
+    uint32_t words[4] = {0};
+    if (rows->dtype != RK_F32) rk_rng_draw_four_words(seed, 0, counter, words);
+    ROW_CALL_BY_DIM(rows->dim, store_row, rows, row, values, words);
 }
 
 void RK_KERNEL_NAME(rk_bf16_round)(const float *restrict from, void *restrict to, int64_t n, bool wide) {

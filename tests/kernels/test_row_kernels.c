@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/float16.h"
+#include "kernels/inline/column_random_bits.h"
 #include "kernels/inline/lane_sum.h"
 
 /* Forms of rows: the dtypes, and codes of 8 and of 4 bits whose tails stand behind them or apart. */
@@ -422,6 +423,88 @@ static void test_row_convert(void **state) {
             }
 }
 
+/* What may round up to infinity, or is none of the numbers, beside others in a row of whole vectors. */
+static void test_row_store_edges(void **state) {
+    (void)state;
+    enum { DIM = 64 };
+    const uint32_t edges[] = {0x7F7F0000, 0x7F7F0001, 0x7F7FFFFF, 0x7F800000, 0x7F800001,
+                              0x7FC00000, 0x7FFFFFFF, 0xFF7F0001, 0xFF800000, 0xFFFFFFFF,
+                              0x80000000, 0x00000001, 0x807FFFFF};
+    float values[DIM];
+    randomize(values, DIM);
+    for (size_t e = 0; e < sizeof edges / sizeof *edges; e++)
+        for (int at = 0; at < DIM; at++) {
+            float keeps = values[at];
+            values[at] = rk_f32_from_bits(edges[e]);
+            uint16_t stored[2][DIM];
+            uint32_t words[4];
+            rk_rows rows = {.data = stored[0], .dtype = RK_BF16, .dim = DIM, .first_column = 3};
+            rk_rng_draw_four_words(9, 0, e, words);
+            for (int32_t k = 0; k < DIM; k++)
+                stored[1][k] = rk_bf16_from_f32_stochastic(values[k], column_random_bits(words, 3 + k));
+            for (int isa = 0; isa < RK_ISA_COUNT && ((rk_isa)isa); isa++) {
+                memset(stored[0], 0xAA, sizeof stored[0]);
+                rk_row_store_on[isa](&rows, 0, values, 9, e);
+                assert_memory_equal(stored[0], stored[1], sizeof stored[0]);
+            }
+            values[at] = keeps;
+        }
+}
+
+/* Updated halves are rounded as rk_row_store rounds them: by the words of each row's own id, though many
+ * rows' are drawn at once; where some rows are used, and where all take a step. */
+static void test_rows_update_halves(void **state) {
+    (void)state;
+    enum { ROWS = 41, DIM = 32, SEED = 5 };
+    static float gradients[ROWS * DIM];
+    static uint16_t first[ROWS * DIM], table[ROWS * DIM], expected[ROWS * DIM];
+    const rk_update update = {.kind = RK_OPTIMIZER_SGD, .learning_rate = 0.5f};
+    const rk_gradient_source source = {.data = gradients, .stride = DIM, .length = 1};
+    int64_t keys[ROWS];
+    rk_row_use uses[ROWS];
+    int64_t n = 0;
+    randomize(gradients, ROWS * DIM);
+    for (int64_t r = 0; r < ROWS; r++) keys[r] = r * r + 1000;
+    for (uint32_t r = 0; r < ROWS; r++)
+        if (r % 5) uses[n++] = rk_row_use_make(r, r);
+    for (int trial = 0; trial < 4; trial++)
+        for (int isa = 0; isa < RK_ISA_COUNT && ((rk_isa)isa); isa++) {
+            bool all = trial & 1;
+            rk_dtype dtype = trial & 2 ? RK_F16 : RK_BF16;
+            rk_rows rows = {.data = first, .dtype = dtype, .dim = DIM, .keys = keys, .key_stride = 1};
+            float row[DIM];
+            for (int64_t r = 0; r < ROWS; r++) {
+                for (int32_t k = 0; k < DIM; k++) row[k] = gradients[(ROWS - 1 - r) * DIM + k];
+                rk_row_store_scalar(&rows, r, row, 1, 1);
+            }
+            memcpy(expected, first, sizeof first);
+            rk_rows to = rows;
+            to.data = expected;
+            for (int64_t r = 0; r < ROWS; r++) {
+                if (r % 5 == 0 && !all) continue;
+                rk_row_load_scalar(&rows, r, row);
+                for (int32_t k = 0; k < DIM; k++) {
+                    float g = r % 5 ? gradients[r * DIM + k] : 0;
+                    g += (all ? 0.125f : 0) * row[k];
+                    row[k] -= 0.5f * g;
+                }
+                rk_row_store_scalar(&to, r, row, SEED, (uint64_t)keys[r]);
+            }
+            memcpy(table, first, sizeof first);
+            rows.data = table;
+            rk_fused_update_on[isa](&(rk_fused_update_args){.rows = rows,
+                                                            .n_places = ROWS,
+                                                            .update = &update,
+                                                            .uses = uses,
+                                                            .n_uses = n,
+                                                            .sources = &source,
+                                                            .n_sources = 1,
+                                                            .l2_full = all ? 0.125f : 0,
+                                                            .seed = SEED});
+            assert_memory_equal(table, expected, sizeof table);
+        }
+}
+
 static void test_bf16_round(void **state) {
     (void)state;
     tried("rk_bf16_round", true);
@@ -548,6 +631,8 @@ int main(void) {
         cmocka_unit_test(test_rows_sum),
         cmocka_unit_test(test_row_update),
         cmocka_unit_test(test_row_convert),
+        cmocka_unit_test(test_row_store_edges),
+        cmocka_unit_test(test_rows_update_halves),
         cmocka_unit_test(test_bf16_round),
         cmocka_unit_test(test_halves),
         cmocka_unit_test(test_row_load_codes),

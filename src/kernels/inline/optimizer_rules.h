@@ -202,25 +202,33 @@ RK_DEVICE_CODE static inline void clip_weights(const rk_update *update, float *w
     if (update->clips_weight) clip_values(w, n, update->clip_weight_min, update->clip_weight_max);
 }
 
-RK_DEVICE_CODE static inline void apply_rule_to_row(const rk_update *update, float *w, float *slot0,
-                                                    float *slot1, float *g, int64_t dim) {
-    clip_gradient_and_decay(update, w, g, dim);
+/* Those that most tables have; false: it is another. */
+RK_DEVICE_CODE static inline bool apply_usual_rule(const rk_update *update, float *w, float *slot0,
+                                                   float *slot1, float *g, int64_t dim) {
     switch (update->kind) {
         case RK_OPTIMIZER_SGD:
             apply_sgd(update, w, g, dim);
-            break;
-        case RK_OPTIMIZER_MOMENTUM:
-            apply_momentum(update, w, slot0, g, dim);
-            break;
+            return true;
         case RK_OPTIMIZER_ADAGRAD:
             apply_adagrad(update, w, slot0, g, dim);
-            break;
+            return true;
         case RK_OPTIMIZER_ROWWISE_ADAGRAD:
             apply_rowwise_adagrad(update, w, slot0, g, dim);
-            break;
+            return true;
         case RK_OPTIMIZER_ADAM:
         case RK_OPTIMIZER_ADAMW:
             apply_adam(update, w, slot0, slot1, g, dim);
+            return true;
+        default:
+            return false;
+    }
+}
+
+RK_DEVICE_CODE static inline void apply_rare_rule(const rk_update *update, float *w, float *slot0,
+                                                  float *slot1, float *g, int64_t dim) {
+    switch (update->kind) {
+        case RK_OPTIMIZER_MOMENTUM:
+            apply_momentum(update, w, slot0, g, dim);
             break;
         case RK_OPTIMIZER_ROWWISE_ADAM:
             apply_rowwise_adam(update, w, slot0, slot1, g, dim);
@@ -237,9 +245,20 @@ RK_DEVICE_CODE static inline void apply_rule_to_row(const rk_update *update, flo
         case RK_OPTIMIZER_LARS:
             apply_lars(update, w, slot0, g, dim);
             break;
+        case RK_OPTIMIZER_SGD:
+        case RK_OPTIMIZER_ADAGRAD:
+        case RK_OPTIMIZER_ROWWISE_ADAGRAD:
+        case RK_OPTIMIZER_ADAM:
+        case RK_OPTIMIZER_ADAMW:
         case RK_OPTIMIZER_COUNT:
             break;
     }
+}
+
+RK_DEVICE_CODE static inline void apply_rule_to_row(const rk_update *update, float *w, float *slot0,
+                                                    float *slot1, float *g, int64_t dim) {
+    clip_gradient_and_decay(update, w, g, dim);
+    if (!apply_usual_rule(update, w, slot0, slot1, g, dim)) apply_rare_rule(update, w, slot0, slot1, g, dim);
     clip_weights(update, w, dim);
 }
 

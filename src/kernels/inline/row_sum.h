@@ -28,25 +28,34 @@ typedef struct row_sum {
 
 #define ROW_INLINE static inline __attribute__((always_inline))
 
-/* Do `statement` with the constant DIM, where rows of `dim` values are common, else with dim as DIM. */
-#define ROW_CASE_DIM(dim, statement) \
-    case dim: {                      \
-        enum { DIM = dim };          \
-        statement;                   \
-        break;                       \
-    }
-#define ROW_SWITCH_DIM(dim, statement) \
-    switch (dim) {                     \
-        ROW_CASE_DIM(1, statement)     \
-        ROW_CASE_DIM(8, statement)     \
-        ROW_CASE_DIM(16, statement)    \
-        ROW_CASE_DIM(32, statement)    \
-        ROW_CASE_DIM(64, statement)    \
-        ROW_CASE_DIM(128, statement)   \
-        default: {                     \
-            const int32_t DIM = (dim); \
-            statement;                 \
-        }                              \
+/* A function for each common dim, in which dim is a constant, and one for all others: DEFINE(name, dim)
+ * defines function_<name>, which ROW_CALL_BY_DIM calls. Functions of their own, as each has the registers to
+ * itself and compilers take longer over one that has them all. */
+#define ROW_COMMON_DIMS(DEFINE) \
+    DEFINE(1, 1) DEFINE(8, 8) DEFINE(16, 16) DEFINE(32, 32) DEFINE(64, 64) DEFINE(128, 128)
+#define ROW_DEFINE_BY_DIM(DEFINE, any_dim) ROW_COMMON_DIMS(DEFINE) DEFINE(any, any_dim)
+#define ROW_CALL_BY_DIM(dim, function, ...) \
+    switch (dim) {                          \
+        case 1:                             \
+            function##_1(__VA_ARGS__);      \
+            break;                          \
+        case 8:                             \
+            function##_8(__VA_ARGS__);      \
+            break;                          \
+        case 16:                            \
+            function##_16(__VA_ARGS__);     \
+            break;                          \
+        case 32:                            \
+            function##_32(__VA_ARGS__);     \
+            break;                          \
+        case 64:                            \
+            function##_64(__VA_ARGS__);     \
+            break;                          \
+        case 128:                           \
+            function##_128(__VA_ARGS__);    \
+            break;                          \
+        default:                            \
+            function##_any(__VA_ARGS__);    \
     }
 
 /* Whether rows are whole vectors, few enough for a row_sum: decided while compiling. */
@@ -102,16 +111,6 @@ ROW_INLINE void row_sum_end(row_sum *sum, float scale, float *out, int32_t dim) 
     }
     const float *from = row_sum_values(sum, out, dim);
     for (int32_t k = 0; k < dim; k++) out[k] = scale * from[k];
-}
-
-ROW_INLINE void row_copy(float *out, const float *row, int32_t dim) {
-    if (row_is_whole_vectors(dim)) {
-#pragma GCC unroll 32
-        for (int32_t v = 0; v < dim / ROW_VECTOR; v++)
-            *(row_vector *)(out + v * ROW_VECTOR) = *(const row_vector *)(row + v * ROW_VECTOR);
-        return;
-    }
-    for (int32_t k = 0; k < dim; k++) out[k] = row[k];
 }
 
 #endif

@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
         rows.takes_context = data[1] & 1; /* of a request that nothing joins */
         for (size_t before = 0; before < 2 && !(before && rows.takes_context); before++) {
             size_t n = before ? rows.columns[0].n_rows : 0;
-            if (rk_call_read(&call, &limits, &json, &rows, n) == RK_OK)
+            if (rk_call_read_rows(&call, &limits, &json, &rows, n) == RK_OK)
                 look(&rows, n + (size_t)call.n_rows);
             else
                 rk_request_rows_truncate(&rows, n);

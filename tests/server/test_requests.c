@@ -127,7 +127,7 @@ static rk_status read(rk_planner_request_table_rows *rows, size_t before, rk_cal
     call->version = &version;
     call->n_json_bytes = -1;
     call->body = (rk_span){body, strlen(body)};
-    rk_status status = rk_call_read(call, &limits, &json, rows, before);
+    rk_status status = rk_call_read_rows(call, &limits, &json, rows, before);
     rk_json_release(&json);
     if (status != RK_OK) rk_request_rows_truncate(rows, before);
     return status;
@@ -203,7 +203,7 @@ static void test_large_context(void **state) {
     rk_buffer_append_text(&body, "]}");
     OK(body.status);
     call.body = (rk_span){body.data, body.n_bytes};
-    FAILS(rk_call_read(&call, &many, &json, &rows, 0), RK_INVALID_ARGUMENT,
+    FAILS(rk_call_read_rows(&call, &many, &json, &rows, 0), RK_INVALID_ARGUMENT,
           "\"context\" has 200023 bytes, too many for 1000 rows");
     rk_json_release(&json);
     rk_buffer_release(&body);

@@ -62,7 +62,7 @@ static void add_call_to_batch(worker *w, rk_call *call, rk_planner_request_table
     if (answer_call_if_late(w, call)) return;
     rk_status status = rk_reserve(&w->calls, &w->calls_capacity, w->n_calls + 1, sizeof *w->calls);
     if (status == RK_OK) status = rk_reserve(&w->ends, &w->ends_capacity, w->n_calls + 1, sizeof *w->ends);
-    if (status == RK_OK) status = rk_call_read(call, &b->options.limits, &w->memory.json, rows, *n_rows);
+    if (status == RK_OK) status = rk_call_read_rows(call, &b->options.limits, &w->memory.json, rows, *n_rows);
     if (status != RK_OK) {
         rk_request_rows_truncate(rows, *n_rows);
         rk_call_fail(call, status);

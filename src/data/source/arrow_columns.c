@@ -200,7 +200,7 @@ typedef struct column_reader {
     values rows, leaf, dictionary;
     bool has_dictionary, is_of_keys;
     const rk_arrow_manner *manner;
-    int64_t first_text; /* of values_of_dictionary_or_leaf(), where places of texts begin */
+    int64_t first_text; /* of find_stored_values(), where places of texts begin */
     rk_column *out;
 } column_reader;
 
@@ -208,7 +208,7 @@ static bool is_missing(const column_reader *t, rk_span text) {
     return rk_span_is_one_of(text, t->manner->section->missing, t->manner->section->n_missing);
 }
 
-static const values *values_of_dictionary_or_leaf(const column_reader *t) {
+static const values *find_stored_values(const column_reader *t) {
     return t->has_dictionary ? &t->dictionary : &t->leaf;
 }
 
@@ -418,7 +418,7 @@ static rk_status append_values_of_rows(column_reader *t, int64_t first, int64_t 
     rk_column *out = t->out;
     int64_t n_values;
     RK_TRY(count_values(t, first, n, &n_values));
-    const values *words = values_of_dictionary_or_leaf(t);
+    const values *words = find_stored_values(t);
     rk_column_set_type(out, column_type_of_layout(words->layout));
     t->is_of_keys = t->manner->any_bits && words->layout == U64 &&
                     rk_data_section_reads_keys_alone(t->manner->section, words->column);

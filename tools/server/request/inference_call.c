@@ -79,8 +79,8 @@ void rk_call_release(rk_call *call) {
     rk_buffer_release(&call->reply);
 }
 
-rk_status rk_call_read(rk_call *call, const rk_call_limits *limits, rk_json *json,
-                       rk_planner_request_table_rows *rows, size_t n_before) {
+rk_status rk_call_read_rows(rk_call *call, const rk_call_limits *limits, rk_json *json,
+                            rk_planner_request_table_rows *rows, size_t n_before) {
     RK_TRY(check_call_suits_model(call));
     rk_request_rows_begin(rows);
     RK_TRY(reader_of_kind(call->kind)(call, limits, json, rows, n_before));

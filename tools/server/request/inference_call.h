@@ -64,8 +64,8 @@ void rk_call_release(rk_call *call);
 
 /* The body's rows behind the first `n_before` of `rows`. json: memory that serves again. Errors: RK_BAD_DATA,
  * or RK_INVALID_ARGUMENT for too many rows; rows are then undefined, and cut by the caller. */
-rk_status rk_call_read(rk_call *call, const rk_call_limits *limits, rk_json *json,
-                       rk_planner_request_table_rows *rows, size_t n_before);
+rk_status rk_call_read_rows(rk_call *call, const rk_call_limits *limits, rk_json *json,
+                            rk_planner_request_table_rows *rows, size_t n_before);
 /* predictions [n_rows, n_tasks]. */
 void rk_call_write_reply(rk_call *call, const float *predictions);
 /* Whether all of the answer could be written; else it is a 503, as after any lack of memory. */

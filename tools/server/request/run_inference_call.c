@@ -26,7 +26,7 @@ rk_status rk_call_run(rk_call *call, const rk_call_limits *limits, int worker, r
     rk_planner_request_table_rows *rows = &v->rows[worker];
     rk_request_rows_truncate(rows, 0);
     rows->takes_context = v->catalog == NULL;
-    rk_status status = rk_call_read(call, limits, &m->json, rows, 0);
+    rk_status status = rk_call_read_rows(call, limits, &m->json, rows, 0);
     rows->takes_context = false;
     RK_TRY(status);
     if (v->catalog) {

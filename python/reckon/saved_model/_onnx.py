@@ -23,7 +23,7 @@ _DTYPES = {1: numpy.float32, 2: numpy.uint8, 7: numpy.int64, 10: numpy.float16, 
 BF16 = 16
 
 
-def _make_model() -> Any:
+def _define_model_message() -> Any:
     file = descriptor_pb2.FileDescriptorProto(name="reckon/onnx.proto", package="reckon.onnx", syntax="proto2")
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
@@ -38,7 +38,7 @@ def _make_model() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("reckon.onnx.Model"))
 
 
-_Model = _make_model()
+_Model = _define_model_message()
 
 
 class External(NamedTuple):

@@ -75,7 +75,7 @@ float *rk_device_node_state(const rk_device_run *run, const rk_node *node, int32
     return run->graph->live_states + run->graph->states[node->number] + index * rk_shape_size(node->shape);
 }
 
-float *rk_device_node_sums(const rk_device_run *run, const rk_node *node) {
+float *rk_device_node_batch_sums(const rk_device_run *run, const rk_node *node) {
     return run->graph->node_sums + run->graph->sums[node->number];
 }
 

@@ -45,7 +45,7 @@ float *rk_device_node_saved(const rk_device_run *run, const rk_node *node);
 const float *rk_device_parameter(const rk_device_run *run, const rk_node *node, int32_t index);
 float *rk_device_parameter_gradient(const rk_device_run *run, const rk_node *node, int32_t index);
 float *rk_device_node_state(const rk_device_run *run, const rk_node *node, int32_t index);
-float *rk_device_node_sums(const rk_device_run *run, const rk_node *node);
+float *rk_device_node_batch_sums(const rk_device_run *run, const rk_node *node);
 float *rk_device_scratch(const rk_device_run *run);
 const rk_graph *rk_device_host_graph(const rk_device_run *run);
 rk_shape rk_device_node_input_shape(const rk_device_run *run, const rk_node *node, int32_t input);

@@ -82,8 +82,8 @@ const rk_device_op rk_device_op_layer_norm = {.name = "layer_norm",
 static void batch_norm_forward(const rk_device_run *run, const rk_node *node) {
     int64_t width = rk_shape_size(node->shape);
     const float *x = rk_device_node_input(run, node, 0);
-    rk_cuda_batch_norm norm = {.mean = rk_device_node_sums(run, node),
-                               .scale = rk_device_node_sums(run, node) + width,
+    rk_cuda_batch_norm norm = {.mean = rk_device_node_batch_sums(run, node),
+                               .scale = rk_device_node_batch_sums(run, node) + width,
                                .running_mean = rk_device_node_state(run, node, 0),
                                .running_variance = rk_device_node_state(run, node, 1),
                                .epsilon = node->options.epsilon,
@@ -124,7 +124,7 @@ static void all_reduce_dots(const rk_device_run *run, int64_t width, float *dots
 
 static void batch_norm_backward(const rk_device_run *run, const rk_node *node) {
     int64_t width = rk_shape_size(node->shape);
-    const float *x = rk_device_node_input(run, node, 0), *mean = rk_device_node_sums(run, node),
+    const float *x = rk_device_node_input(run, node, 0), *mean = rk_device_node_batch_sums(run, node),
                 *scale = mean + width;
     float *dy = rk_device_node_output_gradient(run, node), *dots = rk_device_parameter_gradient(run, node, 0),
           *sums = rk_device_parameter_gradient(run, node, 1);
@@ -140,7 +140,7 @@ static void batch_norm_backward(const rk_device_run *run, const rk_node *node) {
                             .partials = rk_device_scratch(run)};
     rk_cuda_column_sums(run->stream, &sum);
     if (!rk_device_is_one_rank(run)) {
-        float *all = rk_device_node_sums(run, node) + 2 * width;
+        float *all = rk_device_node_batch_sums(run, node) + 2 * width;
         all_reduce_dots(run, width, dots, sums, all);
         dots = all;
         sums = all + width;

@@ -79,7 +79,7 @@ static rk_status assign_value_memory(rk_device_graph *g) {
         const rk_node *node = g->graph->nodes[i];
         saved[i] = g->ops[i] && g->ops[i]->saved ? g->ops[i]->saved(g->graph, node) : node->saved_width;
     }
-    return rk_graph_assign_memory(g->graph, g->options.max_batch, g->options.training, g->hosts, saved,
+    return rk_graph_assign_memory(g->graph, g->options.max_batch, g->options.training, false, g->hosts, saved,
                                   g->places, &g->n_memory);
 }
 

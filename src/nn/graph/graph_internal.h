@@ -49,7 +49,8 @@ struct rk_graph {
     rk_parameter *parameters; /* [n_parameters] */
     size_t n_parameters, parameters_capacity;
     bool finished, training, frozen;
-    bool keeps;               /* the memory holds the whole batch */
+    bool keeps;               /* the memory holds the whole batch, */
+    bool node_by_node;        /* and nodes run one by one */
     int64_t max_batch, block; /* samples */
     int64_t n_micro_batches,
         micro_batch; /* of the batch, and samples of each; only the batch's last ones may have fewer */
@@ -66,14 +67,25 @@ struct rk_graph {
     rk_gradient_sum sum;
 };
 
+/* A graph that keeps the whole batch runs a block of samples through a segment of its nodes, then the next.
+ * Forward, a node that needs sums over the batch first begins a segment; backward it ends one. Where
+ * gradients are to be whole early (rk_graph_runs_node_by_node), each node is a segment. */
+static inline int32_t rk_node_n_passes(const rk_node *node) {
+    return node && node->op ? node->op->n_passes : 0;
+}
+static inline bool rk_graph_begins_segment(const rk_graph *graph, size_t node) {
+    return graph->node_by_node || rk_node_n_passes(graph->nodes[node]);
+}
+
 /* Give every node its place in the memory of a run (graph_memory_plan.c). */
 rk_status rk_graph_plan_memory(rk_graph *graph);
-/* The same for other memory, where runs have `samples` samples at once: places [n_nodes], of *total reals.
- * hosts [n_nodes], or NULL: an input of which it is not -1 has no place of its own, but columns of that node,
- * whose value and gradient then live as long as an input's. saved [n_nodes], or NULL: what each keeps of a
- * sample there, for its saved_width. */
-rk_status rk_graph_assign_memory(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts,
-                                 const int64_t *saved, rk_place *places, int64_t *total);
+/* The same for other memory, where runs have `samples` samples at once, or by_segments blocks of them: places
+ * [n_nodes], of *total reals. hosts [n_nodes], or NULL: an input of which it is not -1 has no place of its
+ * own, but columns of that node, whose value and gradient then live as long as an input's. saved [n_nodes],
+ * or NULL: what each keeps of a sample there, for its saved_width. */
+rk_status rk_graph_assign_memory(const rk_graph *graph, int64_t samples, bool training, bool by_segments,
+                                 const int32_t *hosts, const int64_t *saved, rk_place *places,
+                                 int64_t *total);
 /* The node whose memory a view shows. */
 rk_node *rk_graph_storage_node(const rk_graph *graph, rk_value value);
 /* First values of a parameter, from (seed, its name, the place). */

@@ -1,6 +1,6 @@
 /* Places in a run's memory: every value, gradient and what forward saves lives from its first to its last
- * use, and pieces whose lives do not meet share memory. Time: node i runs forward at i and backward at
- * 2N-1-i. */
+ * use, and pieces whose lives do not meet share memory. Time: of N nodes, node i runs forward at i and
+ * backward at 2N-1-i; or a segment so, where blocks of samples run through it one after the other. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -140,22 +140,38 @@ static stay choose_memory_kind(const rk_graph *graph, const int32_t *hosts, size
     return AS_ITSELF;
 }
 
-static rk_status add_intervals_of_node(planner *p, const rk_graph *graph, const rk_node *node, int64_t last,
+typedef struct times {
+    int64_t *forward, *backward; /* [n_nodes] */
+    int64_t end;
+} times;
+
+static void find_times(const rk_graph *graph, bool by_segments, times *out) {
+    int64_t n = 0;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        out->backward[i] = -n;
+        if (!by_segments || rk_graph_begins_segment(graph, i)) n++;
+        out->forward[i] = n;
+    }
+    out->end = 2 * (n + 1);
+    for (size_t i = 0; i < graph->n_nodes; i++) out->backward[i] += out->end - 1;
+}
+
+static rk_status add_intervals_of_node(planner *p, const times *t, const rk_node *node, int64_t last,
                                        int64_t samples, int64_t saved_width, bool train, stay stays,
                                        rk_place *to) {
-    int64_t N = (int64_t)graph->n_nodes, i = node->number, end = 2 * N, back = 2 * N - 1 - i;
+    int64_t begin = t->forward[node->number], back = t->backward[node->number], end = t->end;
     bool is_input = !node->op || stays == AS_INPUT;
     if (!(node->op && node->op->is_view) && stays != ELSEWHERE) {
         int64_t width = rk_shape_size(node->shape) * samples;
-        RK_TRY(add_memory_interval(p, &to->data, width, is_input ? 0 : i,
+        RK_TRY(add_memory_interval(p, &to->data, width, is_input ? 0 : begin,
                                    is_input || node->is_output ? end
                                    : train                     ? back
-                                                               : last));
+                                                               : t->forward[last]));
         /* An output's gradient is written between forward and backward; an input's is read after the end. */
-        int64_t birth = node->is_output ? N - 1 : 2 * N - 1 - last;
+        int64_t birth = node->is_output ? end / 2 - 1 : t->backward[last];
         if (train) RK_TRY(add_memory_interval(p, &to->gradient, width, birth, is_input ? end : back));
     }
-    return add_memory_interval(p, &to->saved, saved_width * samples, i, train ? back : i);
+    return add_memory_interval(p, &to->saved, saved_width * samples, begin, train ? back : begin);
 }
 
 /* Large enough for matrix products to run at speed, small enough for a block's values to stay in a large
@@ -188,25 +204,29 @@ static void choose_micro_batch_size(rk_graph *graph) {
     bool is_part = graph->local.n_micro_batches < graph->n_micro_batches;
     if (graph->training && is_part &&
         rk_graph_runs_node_by_node((double)graph->gradient_reals, (double)graph->max_batch))
-        graph->keeps = true;
+        graph->keeps = graph->node_by_node = true;
 }
 
-rk_status rk_graph_assign_memory(const rk_graph *graph, int64_t samples, bool training, const int32_t *hosts,
-                                 const int64_t *saved, rk_place *places, int64_t *total) {
+rk_status rk_graph_assign_memory(const rk_graph *graph, int64_t samples, bool training, bool by_segments,
+                                 const int32_t *hosts, const int64_t *saved, rk_place *places,
+                                 int64_t *total) {
     planner p = {0};
+    times t = {0};
     int64_t *last = NULL;
     rk_status status;
-    RK_GOTO(rk_alloc(graph->n_nodes, sizeof *last, &last));
+    RK_GOTO(RK_ALLOC_ALL(RK_ARRAY(graph->n_nodes, last), RK_ARRAY(graph->n_nodes, t.forward),
+                         RK_ARRAY(graph->n_nodes, t.backward)));
     find_last_reader_of_values(graph, last);
+    find_times(graph, by_segments, &t);
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
-        RK_GOTO(add_intervals_of_node(&p, graph, node, last[i], samples, saved ? saved[i] : node->saved_width,
+        RK_GOTO(add_intervals_of_node(&p, &t, node, last[i], samples, saved ? saved[i] : node->saved_width,
                                       training, choose_memory_kind(graph, hosts, i), &places[i]));
     }
     RK_GOTO(assign_offsets_to_intervals(&p, total));
     for (size_t i = 0; i < p.n; i++) *p.pieces[i].place = p.pieces[i].offset;
 done:
-    RK_FREE_ALL(p.pieces, last);
+    RK_FREE_ALL(p.pieces, last, t.forward, t.backward);
     return status;
 }
 
@@ -217,8 +237,9 @@ rk_status rk_graph_plan_memory(rk_graph *graph) {
     find_first_gradient_writers(graph);
     RK_TRY(find_partial_batch_nodes(graph));
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *places, &places));
-    rk_status status = rk_graph_assign_memory(graph, graph->keeps ? graph->max_batch : graph->block,
-                                              graph->training, NULL, NULL, places, &graph->memory_reals);
+    rk_status status =
+        rk_graph_assign_memory(graph, graph->keeps ? graph->max_batch : graph->block, graph->training,
+                               graph->keeps, NULL, NULL, places, &graph->memory_reals);
     for (size_t i = 0; i < graph->n_nodes && status == RK_OK; i++) graph->nodes[i]->place = places[i];
     rk_free(places);
     return status;

@@ -1,5 +1,5 @@
 /* Running a graph over a batch: a block of samples at a time through all nodes, or, where samples depend on
- * each other, node by node. */
+ * each other, through a segment of them (graph_internal.h). */
 #include <string.h>
 
 #include "base/memory.h"
@@ -20,10 +20,11 @@ struct pass {
     const atomic_bool *cancel; /* no more blocks are begun once it is set; may be NULL */
     rk_status (*step)(const pass *p, const rk_run *run);
     int64_t first_gradient, last_gradient; /* of the parameters that the step adds to; equal: none */
-    bool backward;     /* of run_forward_and_backward_of_block: also back, with other work beside */
-    rk_node *node;     /* of steps at one node, */
-    int32_t gather;    /* and of its sums: the pass */
-    rk_real *partials; /* [n_blocks, gather_width] */
+    bool backward;                         /* of train_block: with other work beside */
+    size_t first_node, last_node;          /* nodes first .. last-1 are the segment under way, */
+    rk_node *summing;                      /* and this node's sums are gathered behind it, or NULL: */
+    int32_t gather;                        /* the pass, */
+    rk_real *partials;                     /* [n_blocks, gather_width] */
     size_t n_groups;
     atomic_size_t next_group, next_beside; /* to be begun */
     rk_parallel_failure failure;           /* of the lowest block */
@@ -95,15 +96,6 @@ static rk_status call_hook(rk_status (*hook)(void *context, const rk_run *run), 
                            const rk_run *run) {
     return hook ? hook(p->hooks->context, run) : RK_OK;
 }
-static rk_status call_read_hook(const pass *p, const rk_run *run) {
-    return call_hook(p->hooks->read, p, run);
-}
-static rk_status call_loss_hook(const pass *p, const rk_run *run) {
-    return call_hook(p->hooks->loss, p, run);
-}
-static rk_status call_gradient_hook(const pass *p, const rk_run *run) {
-    return call_hook(p->hooks->take, p, run);
-}
 
 static bool is_computed_node(const rk_node *node) {
     return node->op && !node->op->is_view;
@@ -111,64 +103,6 @@ static bool is_computed_node(const rk_node *node) {
 
 static void zero_node_gradient(const rk_run *run, const rk_node *root) {
     memset(rk_node_gradient(run, root), 0, (size_t)(run->n * rk_shape_size(root->shape)) * sizeof(rk_real));
-}
-
-/* The first node to add to a gradient finds zeros, or may write it. */
-static rk_status backward_node_of_block(const rk_run *run, const rk_node *node) {
-    bool is_view = node->op && node->op->is_view;
-    if (!node->is_used && !node->is_output && !is_view)
-        zero_node_gradient(run, node); /* a value that nothing reads */
-    if (!is_computed_node(node)) return RK_OK;
-    for (int32_t k = 0; k < node->n_inputs; k++)
-        if (node->first_gradient[k] && !node->op->writes_gradient)
-            zero_node_gradient(run, rk_graph_storage_node(run->graph, node->inputs[k]));
-    return node->op->backward(run, node);
-}
-
-static rk_status forward_nodes_of_block(const rk_run *run) {
-    const rk_graph *g = run->graph;
-    const rk_graph_context *context = run->context;
-    uint64_t begin = rk_trace_begin();
-    if (context) rk_graph_context_fill_inputs(context, run);
-    for (size_t i = 0; i < g->n_nodes; i++)
-        if (is_computed_node(g->nodes[i]) && !(context && rk_graph_context_fill(context, run, g->nodes[i])))
-            RK_TRY(rk_forward_op(g->nodes[i], run->training)->forward(run, g->nodes[i]));
-    rk_trace_end(begin, "forward");
-    return RK_OK;
-}
-
-static rk_status run_forward_and_backward_of_block(const pass *p, const rk_run *run) {
-    const rk_graph *g = run->graph;
-    RK_TRY(call_hook(p->hooks->read, p, run));
-    RK_TRY(forward_nodes_of_block(run));
-    RK_TRY(call_hook(p->hooks->loss, p, run));
-    if (!p->backward) return RK_OK;
-    uint64_t begin = rk_trace_begin();
-    for (size_t i = g->n_nodes; i-- > 0;) {
-        const rk_node *node = g->nodes[i];
-        RK_TRY(backward_node_of_block(run, node));
-        if (run->tells && node->n_parameters)
-            rk_gradient_sum_finish_group(p->trained, run->group, g->parameters[node->parameters[0]].offset);
-    }
-    rk_trace_end(begin, "backward");
-    return call_hook(p->hooks->take, p, run);
-}
-
-/* The block without the samples that this node rests for. */
-static rk_run without_unused_samples(const pass *p, const rk_run *run) {
-    rk_run out = *run;
-    int64_t n = run->here - p->hooks->n_rest - run->first;
-    if (p->node->leads && n < run->n) out.n = n < 0 ? 0 : n;
-    return out;
-}
-
-static rk_status forward_node(const pass *p, const rk_run *block) {
-    rk_run run = without_unused_samples(p, block);
-    if (run.n == 0) return RK_OK;
-    uint64_t begin = rk_trace_begin();
-    rk_status status = rk_forward_op(p->node, run.training)->forward(&run, p->node);
-    rk_trace_end(begin, "forward");
-    return status;
 }
 
 /* The first block of a group writes a weight's gradient, be it to zeros. */
@@ -181,23 +115,112 @@ static void zero_weight_gradient(const rk_run *run, const rk_node *node) {
                (size_t)(weight->rows * weight->cols) * sizeof(rk_real));
 }
 
-static rk_status backward_node(const pass *p, const rk_run *block) {
-    rk_run run = without_unused_samples(p, block);
-    if (run.n == 0) {
-        zero_weight_gradient(&run, p->node);
-        return RK_OK;
-    }
-    uint64_t begin = rk_trace_begin();
-    rk_status status = backward_node_of_block(&run, p->node);
-    rk_trace_end(begin, "backward");
-    return status;
+/* Samples of a block that a node does not rest for. */
+static int64_t samples_of_node(const pass *p, const rk_run *run, const rk_node *node) {
+    int64_t n = run->here - p->hooks->n_rest - run->first;
+    return !p->is_kept || !node->leads || n > run->n ? run->n : n < 0 ? 0 : n;
 }
-static rk_status gather_batch_statistics(const pass *p, const rk_run *run) {
-    uint64_t begin = rk_trace_begin();
-    p->node->op->gather(run, p->node, p->gather,
-                        p->partials + (int64_t)rk_graph_block_number_of_run(run) * p->node->gather_width);
-    rk_trace_end(begin, p->gather < p->node->op->n_passes ? "forward" : "backward");
+
+static rk_status forward_node(const pass *p, const rk_run *block, const rk_node *node) {
+    rk_run run = *block;
+    run.n = samples_of_node(p, block, node);
+    if (run.n == 0 || !is_computed_node(node)) return RK_OK;
+    if (run.context && rk_graph_context_fill(run.context, &run, node)) return RK_OK;
+    return rk_forward_op(node, run.training)->forward(&run, node);
+}
+
+/* The first node to add to a gradient finds zeros, or may write it. */
+static rk_status backward_node(const pass *p, const rk_run *block, const rk_node *node) {
+    rk_run run = *block;
+    run.n = samples_of_node(p, block, node);
+    if (run.n == 0) zero_weight_gradient(&run, node);
+    if (run.n == 0) return RK_OK;
+    bool is_view = node->op && node->op->is_view;
+    if (!node->is_used && !node->is_output && !is_view)
+        zero_node_gradient(&run, node); /* a value that nothing reads */
+    if (!is_computed_node(node)) return RK_OK;
+    for (int32_t k = 0; k < node->n_inputs; k++)
+        if (node->first_gradient[k] && !node->op->writes_gradient)
+            zero_node_gradient(&run, rk_graph_storage_node(run.graph, node->inputs[k]));
+    return node->op->backward(&run, node);
+}
+
+static bool is_elementwise(const rk_node *node) {
+    return node->op && node->op->is_elementwise;
+}
+
+/* Of nodes first .. last-1, those that run together at the end where a pass begins. */
+static size_t count_elementwise(const rk_graph *g, size_t first, size_t last, bool backward) {
+    size_t n = 0;
+    while (n < last - first && is_elementwise(g->nodes[backward ? last - 1 - n : first + n])) n++;
+    return n ? n : 1;
+}
+
+static rk_status run_each(const pass *p, const rk_run *run, size_t first, size_t last, bool backward) {
+    for (size_t i = 0; i < last - first; i++)
+        RK_TRY(backward ? backward_node(p, run, p->graph->nodes[last - 1 - i])
+                        : forward_node(p, run, p->graph->nodes[first + i]));
     return RK_OK;
+}
+
+/* A few samples at a time, whose values stay in the first caches from node to node. */
+static rk_status run_elementwise(const pass *p, const rk_run *block, size_t first, size_t last,
+                                 bool backward) {
+    enum { CACHED_REALS = 1 << 14, LEAST = 16 };
+    int64_t piece = CACHED_REALS / rk_shape_size(p->graph->nodes[first]->shape) / LEAST * LEAST;
+    if (piece < LEAST) piece = LEAST;
+    rk_run run = *block;
+    for (int64_t at = 0; at < block->n; at += piece) {
+        run.first = block->first + at;
+        run.skip = block->skip + at;
+        run.n = block->n - at < piece ? block->n - at : piece;
+        RK_TRY(run_each(p, &run, first, last, backward));
+    }
+    return RK_OK;
+}
+
+/* Nodes first .. last-1 in turn; backward, the other way round. */
+static rk_status run_nodes(const pass *p, const rk_run *run, bool backward) {
+    const rk_graph *g = p->graph;
+    for (size_t first = p->first_node, last = p->last_node; first < last;) {
+        size_t n = count_elementwise(g, first, last, backward), begin = backward ? last - n : first;
+        RK_TRY((n > 1 ? run_elementwise : run_each)(p, run, begin, begin + n, backward));
+        if (backward && run->tells && g->nodes[begin]->n_parameters)
+            rk_gradient_sum_finish_group(p->trained, run->group,
+                                         g->parameters[g->nodes[begin]->parameters[0]].offset);
+        *(backward ? &last : &first) = backward ? begin : begin + n;
+    }
+    return RK_OK;
+}
+
+static void gather_partials(const pass *p, const rk_run *run) {
+    if (p->summing)
+        p->summing->op->gather(
+            run, p->summing, p->gather,
+            p->partials + (int64_t)rk_graph_block_number_of_run(run) * p->summing->gather_width);
+}
+
+static rk_status forward_block(const pass *p, const rk_run *run) {
+    if (p->first_node == 0) RK_TRY(call_hook(p->hooks->read, p, run));
+    uint64_t begin = rk_trace_begin();
+    if (run->context) rk_graph_context_fill_inputs(run->context, run);
+    RK_TRY(run_nodes(p, run, false));
+    gather_partials(p, run);
+    rk_trace_end(begin, "forward");
+    return p->last_node == p->graph->n_nodes ? call_hook(p->hooks->loss, p, run) : RK_OK;
+}
+
+static rk_status backward_block(const pass *p, const rk_run *run) {
+    uint64_t begin = rk_trace_begin();
+    RK_TRY(run_nodes(p, run, true));
+    gather_partials(p, run);
+    rk_trace_end(begin, "backward");
+    return p->first_node == 0 ? call_hook(p->hooks->take, p, run) : RK_OK;
+}
+
+static rk_status train_block(const pass *p, const rk_run *run) {
+    RK_TRY(forward_block(p, run));
+    return backward_block(p, run);
 }
 
 /* The blocks' sums [n_blocks, width] to one sum, in front: in the order of the blocks of a micro-batch,
@@ -223,55 +246,71 @@ static void sum_statistics_of_blocks(const pass *p, size_t n_blocks, size_t widt
     }
 }
 
-/* A sum over the batch, by blocks here and then over all who run some. */
-static rk_status sum_statistics_over_batch(pass *p, int32_t number) {
-    rk_node *node = p->node;
-    size_t n_blocks = rk_graph_n_blocks(p->graph, p->run.here), width = (size_t)node->gather_width;
-    if (p->run.batch == 0) return RK_OK;
-    p->gather = number;
+/* A segment, and behind it a pass of the sums over the batch of the node that waits for it, or NULL: by
+ * blocks here, then over all who run some. */
+static rk_status run_segment(pass *p, rk_status (*step)(const pass *p, const rk_run *run), size_t first,
+                             size_t last, rk_node *summing, int32_t gather) {
+    p->first_node = first;
+    p->last_node = last;
+    p->summing = p->run.batch ? summing : NULL;
+    p->gather = gather;
+    if (!p->summing) return for_each_block(p, step);
+    size_t n_blocks = rk_graph_n_blocks(p->graph, p->run.here), width = (size_t)summing->gather_width;
     RK_TRY(rk_alloc(n_blocks ? n_blocks * width : width, sizeof *p->partials, &p->partials));
-    rk_status status = for_each_block(p, gather_batch_statistics);
+    rk_status status = for_each_block(p, step);
     sum_statistics_of_blocks(p, n_blocks, width);
     if (p->hooks->sum && status == RK_OK) status = p->hooks->sum(p->hooks->context, p->partials, width);
-    if (status == RK_OK) node->op->combine(node, number, p->partials, p->run.batch);
+    if (status == RK_OK) summing->op->combine(summing, gather, p->partials, p->run.batch);
     rk_free(p->partials);
     return status;
 }
 
-static rk_status forward_node_by_node(pass *p) {
-    RK_TRY(for_each_block(p, call_read_hook));
-    for (size_t i = 0; i < p->graph->n_nodes; i++) {
-        p->node = p->graph->nodes[i];
-        if (!is_computed_node(p->node)) continue;
-        for (int32_t k = 0; k < p->node->op->n_passes && p->run.training; k++)
-            RK_TRY(sum_statistics_over_batch(p, k));
-        RK_TRY(for_each_block(p, forward_node));
-    }
-    return for_each_block(p, call_loss_hook);
+/* The node if it is summed over the batch first. */
+static rk_node *summing_node(const rk_graph *g, size_t node) {
+    return node < g->n_nodes && rk_node_n_passes(g->nodes[node]) ? g->nodes[node] : NULL;
 }
 
-/* The parameters of a node stand one after the other. */
-static void find_gradient_range_of_node(pass *p) {
-    const rk_node *node = p->node;
+static rk_status forward_by_segments(pass *p) {
+    const rk_graph *g = p->graph;
+    for (size_t first = 0, last; first < g->n_nodes; first = last) {
+        for (last = first + 1; last < g->n_nodes && !rk_graph_begins_segment(g, last);) last++;
+        rk_node *next = p->run.training ? summing_node(g, last) : NULL;
+        RK_TRY(run_segment(p, forward_block, first, last, next, 0));
+        for (int32_t k = 1; k < rk_node_n_passes(next); k++)
+            RK_TRY(run_segment(p, forward_block, last, last, next, k));
+    }
+    return RK_OK;
+}
+
+/* Those of nodes first .. last-1, which stand one after the other. */
+static void find_gradient_range(pass *p, size_t first, size_t last) {
     p->first_gradient = p->last_gradient = 0;
-    for (int32_t k = 0; k < node->n_parameters; k++) {
-        const rk_parameter *parameter = &p->graph->parameters[node->parameters[k]];
-        if (k == 0) p->first_gradient = parameter->offset;
-        p->last_gradient = parameter->offset + parameter->rows * parameter->cols;
+    for (size_t i = first; i < last; i++) {
+        const rk_node *node = p->graph->nodes[i];
+        for (int32_t k = 0; k < node->n_parameters; k++) {
+            const rk_parameter *parameter = &p->graph->parameters[node->parameters[k]];
+            if (p->last_gradient == 0) p->first_gradient = parameter->offset;
+            p->last_gradient = parameter->offset + parameter->rows * parameter->cols;
+        }
     }
 }
 
-static rk_status backward_node_by_node(pass *p) {
-    for (size_t i = p->graph->n_nodes; i-- > 0;) {
-        p->node = p->graph->nodes[i];
-        p->first_gradient = p->last_gradient = 0;
-        if (is_computed_node(p->node) && p->node->op->n_passes)
-            RK_TRY(sum_statistics_over_batch(p, p->node->op->n_passes));
-        find_gradient_range_of_node(p);
-        RK_TRY(for_each_block(p, backward_node));
+/* The segment, and the sums of the node before it. */
+static rk_status run_backward_segment(pass *p, size_t first, size_t last) {
+    rk_node *next = first > 0 ? summing_node(p->graph, first - 1) : NULL;
+    find_gradient_range(p, first, last);
+    return run_segment(p, backward_block, first, last, next, rk_node_n_passes(next));
+}
+
+/* The other way round, where a node that waits for sums ends a segment. */
+static rk_status backward_by_segments(pass *p) {
+    const rk_graph *g = p->graph;
+    if (summing_node(g, g->n_nodes - 1)) RK_TRY(run_backward_segment(p, g->n_nodes, g->n_nodes));
+    for (size_t last = g->n_nodes, first; last > 0; last = first) {
+        for (first = last - 1; first > 0 && !rk_graph_begins_segment(g, first - 1);) first--;
+        RK_TRY(run_backward_segment(p, first, last));
     }
-    p->first_gradient = p->last_gradient = 0;
-    return for_each_block(p, call_gradient_hook);
+    return RK_OK;
 }
 
 typedef struct preparation {
@@ -347,7 +386,7 @@ rk_status rk_graph_forward(rk_graph *g, int64_t n, bool training, int64_t step, 
     pass p;
     RK_TRY(begin_pass(g, n, training, step, hooks, &p));
     g->last_step = step;
-    return g->keeps ? forward_node_by_node(&p) : for_each_block(&p, run_forward_and_backward_of_block);
+    return g->keeps ? forward_by_segments(&p) : run_segment(&p, forward_block, 0, g->n_nodes, NULL, 0);
 }
 
 /* Samples whose values stay in the second cache, about: of predictions, where blocks may have any length. But
@@ -396,7 +435,7 @@ rk_status rk_graph_inference_run(rk_graph_inference *i, int64_t n, const rk_grap
         p.run.context = i->context;
         RK_TRY(run_context_nodes(&p, i->context));
     }
-    RK_TRY(for_each_block(&p, run_forward_and_backward_of_block));
+    RK_TRY(run_segment(&p, forward_block, 0, p.graph->n_nodes, NULL, 0));
     RK_FAIL_IF(cancel && atomic_load(cancel), RK_INTERRUPTED, "the run was cancelled");
     return RK_OK;
 }
@@ -406,20 +445,20 @@ rk_status rk_graph_backward(rk_graph *g, int64_t n) {
                "the graph is for prediction only, or does not keep the batch's values");
     RK_TRY(rk_graph_allocate_memory(g));
     pass p = make_training_pass(g, n, g->last_step, &no_hooks);
-    return backward_node_by_node(&p);
+    return backward_by_segments(&p);
 }
 
 rk_status rk_graph_train(rk_graph *g, int64_t n, int64_t step, const rk_graph_hooks *hooks) {
     RK_FAIL_IF(!g->training, RK_INVALID_ARGUMENT, "the graph is for prediction only");
     pass p;
     RK_TRY(begin_pass(g, n, true, step, hooks, &p));
-    if (g->keeps) { /* short loops, a node each: nothing beside them */
+    if (g->keeps) { /* short loops: nothing beside them */
         rk_parallel_for(p.hooks->n_beside, run_side_work, &p);
-        RK_TRY(forward_node_by_node(&p));
+        RK_TRY(forward_by_segments(&p));
         if (p.hooks->whole) RK_TRY(p.hooks->whole(p.hooks->context));
-        return backward_node_by_node(&p);
+        return backward_by_segments(&p);
     }
     p.backward = true;
     p.last_gradient = g->gradient_reals;
-    return for_each_block(&p, run_forward_and_backward_of_block);
+    return run_segment(&p, train_block, 0, g->n_nodes, NULL, 0);
 }

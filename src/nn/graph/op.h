@@ -46,6 +46,8 @@ typedef struct rk_op {
     int32_t min_inputs, max_inputs; /* max 0: any number */
     unsigned options;               /* RK_OPTION_*: those that it reads */
     bool is_view;                   /* the output is the first input's memory (reshape) */
+    bool is_elementwise;  /* forward and backward take any few samples of a block in turn: neighbours that do
+                             run together */
     bool writes_gradient; /* backward overwrites the inputs' gradients where rk_node_writes_gradient_first
                              says that it may */
     bool writes_weight;   /* backward overwrites the first parameter's gradient where run->opens */
@@ -67,7 +69,7 @@ typedef struct rk_op {
     /* Sums over the whole batch, for operations whose samples depend on each other: gather adds a block's
      * share to partial [gather_width], and when all blocks are added up, combine takes the sums: passes 0 ..
      * n_passes-1 before forward, in training; one more, n_passes, before backward. A graph with such an
-     * operation runs node by node over the whole batch. */
+     * operation keeps the whole batch and runs in segments. */
     int32_t n_passes;
     void (*gather)(const rk_run *run, const rk_node *node, int32_t pass, rk_real *partial);
     void (*combine)(rk_node *node, int32_t pass, const rk_real *sums, int64_t n);

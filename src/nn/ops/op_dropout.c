@@ -94,6 +94,7 @@ static rk_status dropout_backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_dropout = {.name = "dropout",
                              .min_inputs = 1,
                              .max_inputs = 1,
+                             .is_elementwise = true,
                              .options = RK_OPTION_rate | RK_OPTION_by_row,
                              .writes_gradient = true,
                              .build = dropout_build,

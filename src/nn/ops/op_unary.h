@@ -39,6 +39,7 @@ static inline rk_status rk_unary_build(rk_graph *graph, rk_node *node) {
     const rk_op rk_op_##name_ = {.name = #name_,                                          \
                                  .min_inputs = 1,                                         \
                                  .max_inputs = 1,                                         \
+                                 .is_elementwise = true,                                  \
                                  .build = rk_unary_build,                                 \
                                  .forward = name_##_forward,                              \
                                  .backward = name_##_backward};

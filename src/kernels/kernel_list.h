@@ -45,6 +45,14 @@
     X(rk_dropout_apply_mask,                                                                                 \
       (const rk_real *from, const uint8_t *kept, int64_t n, rk_real keep, bool add, rk_real *to),            \
       (from, kept, n, keep, add, to))                                                                        \
+    X(rk_column_sums, (const rk_real *x, int64_t n, int64_t width, rk_real *sums), (x, n, width, sums))      \
+    X(rk_batch_norm_squares, (const rk_batch_norm_args *args), (args))                                       \
+    X(rk_batch_norm_forward, (const rk_batch_norm_args *args), (args))                                       \
+    X(rk_batch_norm_gradient_sums, (const rk_batch_norm_args *args), (args))                                 \
+    X(rk_batch_norm_backward, (const rk_batch_norm_args *args), (args))                                      \
+    X(rk_relu_forward, (const rk_real *x, int64_t n, rk_real *y), (x, n, y))                                 \
+    X(rk_relu_backward, (const rk_real *x, const rk_real *dy, int64_t n, bool add, rk_real *dx),             \
+      (x, dy, n, add, dx))                                                                                   \
     X(rk_panel_product, (const rk_panel_product_args *args), (args))                                         \
     X(rk_sample_candidate_loss, (rk_sample_candidate_loss_args *args), (args))                               \
     X(rk_code_products,                                                                                      \

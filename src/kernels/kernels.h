@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/batch_norm.h"
 #include "kernels/sample_candidate_loss.h"
 #include "kernels/dropout_mask.h"
 #include "kernels/index_scan.h"

@@ -115,6 +115,108 @@ static void test_dropout_again(void **state) {
         }
 }
 
+enum { NORM_ROWS = 9 };
+
+typedef struct norm_case {
+    float x[NORM_ROWS * MAX_DIM], dy[NORM_ROWS * MAX_DIM], of_columns[6][MAX_DIM];
+    float out[NORM_ROWS * MAX_DIM]; /* or two sums of columns */
+} norm_case;
+
+static rk_batch_norm_args norm_args(norm_case *c, int64_t n, int64_t width, bool add) {
+    for (int i = 0; i < NORM_ROWS * MAX_DIM; i++) c->out[i] = (float)(i % 5) - 2;
+    return (rk_batch_norm_args){.n = n,
+                                .width = width,
+                                .x = c->x,
+                                .dy = c->dy,
+                                .mean = c->of_columns[0],
+                                .scale = c->of_columns[1],
+                                .gamma = c->of_columns[2],
+                                .beta = c->of_columns[3],
+                                .dots = c->of_columns[4],
+                                .sums = c->of_columns[5],
+                                .inverse = 1.0f / 7,
+                                .add = add,
+                                .out = c->out};
+}
+
+/* By the letter of kernels/batch_norm.h. */
+static float expected_norm(const rk_batch_norm_args *a, int kernel, int64_t s, int64_t c, float before) {
+    float x = a->x[s * a->width + c], dy = a->dy[s * a->width + c], centered = x - a->mean[c],
+          hat = centered * a->scale[c];
+    if (kernel == 0) return before + centered * centered;
+    if (kernel == 1) return a->gamma[c] * hat + a->beta[c];
+    if (kernel == 2) return before + dy * hat;
+    float dx = a->gamma[c] * a->scale[c] * (dy - a->inverse * (a->sums[c] + hat * a->dots[c]));
+    return (a->add ? before : 0) + dx;
+}
+
+static void check_norm(norm_case *c, int kernel, int isa, int64_t n, int64_t width, bool add) {
+    void (*const *const all[])(const rk_batch_norm_args *) = {
+        rk_batch_norm_squares_on, rk_batch_norm_forward_on, rk_batch_norm_gradient_sums_on,
+        rk_batch_norm_backward_on};
+    static float expected[NORM_ROWS * MAX_DIM];
+    rk_batch_norm_args args = norm_args(c, n, width, add);
+    memcpy(expected, c->out, sizeof expected);
+    for (int64_t s = 0; s < n; s++)
+        for (int64_t k = 0; k < width; k++) {
+            float *to = &expected[kernel % 2 ? s * width + k : k];
+            *to = expected_norm(&args, kernel, s, k, *to);
+            if (kernel == 2) expected[width + k] += args.dy[s * width + k];
+        }
+    all[kernel][isa](&args);
+    assert_memory_equal(c->out, expected, sizeof expected);
+}
+
+static void test_batch_norm(void **state) {
+    (void)state;
+    static norm_case c;
+    tried("rk_batch_norm_squares", true);
+    tried("rk_batch_norm_forward", true);
+    tried("rk_batch_norm_gradient_sums", true);
+    tried("rk_batch_norm_backward", true);
+    randomize(c.x, NORM_ROWS * MAX_DIM);
+    randomize(c.dy, NORM_ROWS * MAX_DIM);
+    randomize(c.of_columns[0], 6 * MAX_DIM);
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++)
+        for (int d = 0; d < N_DIMS; d++)
+            for (int64_t n = 0; n <= NORM_ROWS; n += 3)
+                for (int kernel = 0; kernel < 4; kernel++)
+                    for (int add = 0; add < 2; add++)
+                        if (n > 1 || kernel != 2) check_norm(&c, kernel, isa, n, dims[d], add);
+}
+
+static void test_relu_and_column_sums(void **state) {
+    (void)state;
+    tried("rk_relu_forward", true);
+    tried("rk_relu_backward", true);
+    tried("rk_column_sums", true);
+    enum { N = 203, ROWS = 5 };
+    static float x[ROWS * N], dy[N], expected[N], out[N];
+    randomize(x, ROWS * N);
+    randomize(dy, N);
+    x[1] = 0, x[2] = -0.0f, x[3] = NAN, dy[0] = -0.0f;
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++)
+        for (int64_t n = 0; n <= N; n += n < 40 ? 1 : 7)
+            for (int kernel = 0; kernel < 4; kernel++) { /* forward; backward, first and later; sums */
+                for (int64_t i = 0; i < N; i++) {
+                    float before = out[i] = (float)(i + 1), y = x[i] <= 0 ? 0 : x[i],
+                          dx = dy[i] * (x[i] > 0 ? 1.0f : 0.0f), sum = before;
+                    for (int64_t s = 0; s < ROWS && i < n; s++) sum += x[s * n + i];
+                    expected[i] = i >= n        ? before
+                                  : kernel == 0 ? y
+                                  : kernel == 3 ? sum
+                                                : (kernel == 2 ? before : 0) + dx;
+                }
+                if (kernel == 0)
+                    rk_relu_forward_on[isa](x, n, out);
+                else if (kernel == 3)
+                    rk_column_sums_on[isa](x, ROWS, n, out);
+                else
+                    rk_relu_backward_on[isa](x, dy, n, kernel == 2, out);
+                assert_memory_equal(out, expected, sizeof out);
+            }
+}
+
 static void test_interaction(void **state) {
     (void)state;
     tried("rk_interaction_forward", true);
@@ -308,10 +410,11 @@ static void test_no_kernel_escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_row),        cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_dropout_again),     cmocka_unit_test(test_interaction),
-        cmocka_unit_test(test_panel_product),     cmocka_unit_test(test_candidate_row),
-        cmocka_unit_test(test_index_scan),        cmocka_unit_test(test_sort_uses),
+        cmocka_unit_test(test_random_row),           cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_dropout_again),        cmocka_unit_test(test_batch_norm),
+        cmocka_unit_test(test_relu_and_column_sums), cmocka_unit_test(test_interaction),
+        cmocka_unit_test(test_panel_product),        cmocka_unit_test(test_candidate_row),
+        cmocka_unit_test(test_index_scan),           cmocka_unit_test(test_sort_uses),
         cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

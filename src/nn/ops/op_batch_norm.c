@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/kernels.h"
 #include "nn/graph/op.h"
 
 static rk_status batch_norm_build(rk_graph *graph, rk_node *node) {
@@ -20,37 +21,34 @@ static rk_status batch_norm_build(rk_graph *graph, rk_node *node) {
     return rk_node_add_state(node, "running_variance", 1);
 }
 
-static void sum_values_of_block(const rk_run *run, const rk_node *node, rk_real *partial) {
+/* A block's values and what `combine` and `prepare` have kept of the batch. */
+static rk_batch_norm_args norm_args(const rk_run *run, const rk_node *node, rk_real *out) {
     int64_t width = rk_shape_size(node->shape);
-    const rk_real *x = rk_node_input(run, node, 0);
-    for (int64_t s = 0; s < run->n; s++, x += width)
-        for (int64_t c = 0; c < width; c++) partial[c] += x[c];
-}
-
-static void sum_squared_deviations_of_block(const rk_run *run, const rk_node *node, rk_real *partial) {
-    int64_t width = rk_shape_size(node->shape);
-    const rk_real *x = rk_node_input(run, node, 0), *mean = node->sums;
-    for (int64_t s = 0; s < run->n; s++, x += width)
-        for (int64_t c = 0; c < width; c++) partial[c] += (x[c] - mean[c]) * (x[c] - mean[c]);
-}
-
-static void sum_gradients_of_block(const rk_run *run, const rk_node *node, rk_real *partial) {
-    int64_t width = rk_shape_size(node->shape);
-    const rk_real *mean = node->sums, *scale = mean + width, *x = rk_node_input(run, node, 0),
-                  *dy = rk_node_output_gradient(run, node);
-    for (int64_t s = 0; s < run->n; s++, x += width, dy += width)
-        for (int64_t c = 0; c < width; c++) {
-            partial[c] += dy[c] * ((x[c] - mean[c]) * scale[c]);
-            partial[width + c] += dy[c];
-        }
+    return (rk_batch_norm_args){.n = run->n,
+                                .width = width,
+                                .x = rk_node_input(run, node, 0),
+                                .mean = node->sums,
+                                .scale = node->sums + width,
+                                .dots = node->sums + 2 * width,
+                                .sums = node->sums + 3 * width,
+                                .gamma = rk_node_parameter(run, node, 0),
+                                .beta = rk_node_parameter(run, node, 1),
+                                .inverse = (rk_real)(1.0 / (double)run->batch),
+                                .out = out};
 }
 
 enum { MEANS, SQUARES, N_PASSES };
 
 static void batch_norm_gather(const rk_run *run, const rk_node *node, int32_t pass, rk_real *partial) {
-    (pass == MEANS     ? sum_values_of_block
-     : pass == SQUARES ? sum_squared_deviations_of_block
-                       : sum_gradients_of_block)(run, node, partial);
+    rk_batch_norm_args args = norm_args(run, node, partial);
+    if (pass == MEANS) {
+        rk_column_sums(args.x, args.n, args.width, partial);
+    } else if (pass == SQUARES) {
+        rk_batch_norm_squares(&args);
+    } else {
+        args.dy = rk_node_output_gradient(run, node);
+        rk_batch_norm_gradient_sums(&args);
+    }
 }
 
 static void batch_norm_combine(rk_node *node, int32_t pass, const rk_real *sums, int64_t n) {
@@ -79,32 +77,22 @@ static rk_status batch_norm_prepare(const rk_graph *graph, rk_node *node, bool t
 }
 
 static rk_status batch_norm_forward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_shape_size(node->shape);
-    const rk_real *mean = node->sums, *scale = mean + width, *x = rk_node_input(run, node, 0);
-    const rk_real *gamma = rk_node_parameter(run, node, 0), *beta = rk_node_parameter(run, node, 1);
-    rk_real *y = rk_node_output(run, node);
-    for (int64_t s = 0; s < run->n; s++, x += width, y += width)
-        for (int64_t c = 0; c < width; c++) y[c] = gamma[c] * ((x[c] - mean[c]) * scale[c]) + beta[c];
+    rk_batch_norm_args args = norm_args(run, node, rk_node_output(run, node));
+    rk_batch_norm_forward(&args);
     return RK_OK;
 }
 
 static rk_status batch_norm_backward(const rk_run *run, const rk_node *node) {
-    int64_t width = rk_shape_size(node->shape);
-    const rk_real *mean = node->sums, *scale = mean + width, *dots = scale + width, *sums = dots + width;
-    const rk_real *x = rk_node_input(run, node, 0), *gamma = rk_node_parameter(run, node, 0),
-                  *dy = rk_node_output_gradient(run, node);
-    rk_real *dx = rk_node_input_gradient(run, node, 0), inverse = (rk_real)(1.0 / (double)run->batch);
-    for (int64_t s = 0; s < run->n; s++, x += width, dx += width, dy += width)
-        for (int64_t c = 0; c < width; c++) {
-            rk_real hat = (x[c] - mean[c]) * scale[c];
-            dx[c] += gamma[c] * scale[c] * (dy[c] - inverse * (sums[c] + hat * dots[c]));
-        }
+    rk_batch_norm_args args = norm_args(run, node, rk_node_input_gradient(run, node, 0));
+    args.dy = rk_node_output_gradient(run, node);
+    args.add = !rk_node_writes_gradient_first(node, 0);
+    rk_batch_norm_backward(&args);
     if (run->base + run->first > 0) return RK_OK; /* the batch's sums are added once */
     rk_real *dgamma = rk_node_parameter_gradient(run, node, 0),
             *dbeta = rk_node_parameter_gradient(run, node, 1);
-    for (int64_t c = 0; c < width; c++) {
-        dgamma[c] += dots[c];
-        dbeta[c] += sums[c];
+    for (int64_t c = 0; c < args.width; c++) {
+        dgamma[c] += args.dots[c];
+        dbeta[c] += args.sums[c];
     }
     return RK_OK;
 }
@@ -112,6 +100,8 @@ static rk_status batch_norm_backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_batch_norm = {.name = "batch_norm",
                                 .min_inputs = 1,
                                 .max_inputs = 1,
+                                .is_elementwise = true,
+                                .writes_gradient = true,
                                 .options = RK_OPTION_epsilon | RK_OPTION_momentum,
                                 .build = batch_norm_build,
                                 .prepare = batch_norm_prepare,

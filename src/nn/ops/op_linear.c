@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "gemm/gemm.h"
+#include "kernels/kernels.h"
 #include "nn/graph/graph_internal.h"
 
 static rk_status linear_build(rk_graph *graph, rk_node *node) {
@@ -68,11 +69,7 @@ static rk_status linear_backward(const rk_run *run, const rk_node *node) {
     const rk_real *y = rk_node_output(run, node);
     rk_real *dy = rk_node_output_gradient(run, node);
     for (int64_t i = 0; i < n * out && node->options.relu; i++) dy[i] = y[i] > 0 ? dy[i] : 0;
-    if (!node->options.no_bias) {
-        rk_real *db = rk_node_parameter_gradient(run, node, 1);
-        for (int64_t s = 0; s < n; s++)
-            for (int64_t c = 0; c < out; c++) db[c] += dy[s * out + c];
-    }
+    if (!node->options.no_bias) rk_column_sums(dy, n, out, rk_node_parameter_gradient(run, node, 1));
     return rk_packed_matrix_backward(
         node->own, n, rk_node_input(run, node, 0), dy, !run->opens, rk_node_parameter_gradient(run, node, 0),
         !rk_node_writes_gradient_first(node, 0), rk_node_input_gradient(run, node, 0), run->workspace);

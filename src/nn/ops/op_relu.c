@@ -1,4 +1,30 @@
 /* y = max(x, 0), and NaN of NaN, which a comparison the other way round would hide; the slope at 0 is 0. */
-#include "nn/ops/op_unary.h"
+#include "kernels/kernels.h"
+#include "nn/graph/op.h"
 
-RK_UNARY_OP(relu, x <= 0 ? 0 : x, x > 0 ? (rk_real)1 : (rk_real)0)
+static rk_status relu_build(rk_graph *graph, rk_node *node) {
+    node->shape = rk_node_input_shape(graph, node, 0);
+    return RK_OK;
+}
+
+static rk_status relu_forward(const rk_run *run, const rk_node *node) {
+    rk_relu_forward(rk_node_input(run, node, 0), run->n * rk_shape_size(node->shape),
+                    rk_node_output(run, node));
+    return RK_OK;
+}
+
+static rk_status relu_backward(const rk_run *run, const rk_node *node) {
+    rk_relu_backward(rk_node_input(run, node, 0), rk_node_output_gradient(run, node),
+                     run->n * rk_shape_size(node->shape), !rk_node_writes_gradient_first(node, 0),
+                     rk_node_input_gradient(run, node, 0));
+    return RK_OK;
+}
+
+const rk_op rk_op_relu = {.name = "relu",
+                          .min_inputs = 1,
+                          .max_inputs = 1,
+                          .is_elementwise = true,
+                          .writes_gradient = true,
+                          .build = relu_build,
+                          .forward = relu_forward,
+                          .backward = relu_backward};

@@ -1,0 +1,40 @@
+/* The dense part's loops over whole values: sums of columns, batch normalization, relu. x, y, dy and dx are
+ * [n, width], all else [width]; no two overlap. */
+#ifndef RK_KERNELS_BATCH_NORM_H
+#define RK_KERNELS_BATCH_NORM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/real.h"
+
+/* sums[c] += x[s, c], in the order of s */
+void rk_column_sums(const rk_real *x, int64_t n, int64_t width, rk_real *sums);
+
+/* With hat = (x[s, c] - mean[c]) * scale[c], each sum in the order of s:
+ *
+ *     squares:        out[c] += (x[s, c] - mean[c])^2
+ *     forward:        out[s, c] = gamma[c] * hat + beta[c]
+ *     gradient_sums:  out[c] += dy[s, c] * hat;  out[width + c] += dy[s, c]
+ *     backward:       dx = gamma[c] * scale[c] * (dy[s, c] - inverse * (sums[c] + hat * dots[c]))
+ *                     out[s, c] = add ? out[s, c] + dx : 0 + dx */
+typedef struct rk_batch_norm_args {
+    int64_t n, width;
+    const rk_real *x, *dy;
+    const rk_real *mean, *scale, *gamma, *beta;
+    const rk_real *dots, *sums; /* of gradient_sums over the batch */
+    rk_real inverse;            /* 1 / samples of the batch */
+    bool add;
+    rk_real *out;
+} rk_batch_norm_args;
+void rk_batch_norm_squares(const rk_batch_norm_args *args);
+void rk_batch_norm_forward(const rk_batch_norm_args *args);
+void rk_batch_norm_gradient_sums(const rk_batch_norm_args *args);
+void rk_batch_norm_backward(const rk_batch_norm_args *args);
+
+/* y[i] = x[i] <= 0 ? 0 : x[i]: NaN of NaN
+ * dx[i] = (add ? dx[i] : 0) + dy[i] * (x[i] > 0 ? 1 : 0) */
+void rk_relu_forward(const rk_real *x, int64_t n, rk_real *y);
+void rk_relu_backward(const rk_real *x, const rk_real *dy, int64_t n, bool add, rk_real *dx);
+
+#endif

@@ -259,6 +259,40 @@ static void test_dropout_of_rows(void **state) {
     rk_graph_free(graph);
 }
 
+/* The gradients of a dropout between a norm and a layer; `apart`: a view keeps it from running together with
+ * the norm. */
+static void dropout_gradients(bool apart, int32_t width, float *out, size_t *n) {
+    enum { N = 4096 };
+    rk_graph *graph;
+    OK(rk_graph_create(1, &graph));
+    rk_value x = rk_graph_add_input(graph, "x", (rk_shape){1, 8}),
+             h = rk_batch_norm(graph, "norm", rk_linear(graph, "first", x, width, true, RK_F32));
+    if (apart) h = rk_reshape(graph, h, width, 1);
+    h = rk_graph_add_op(graph, "dropout", "dropout", &(rk_op_options){.rate = 0.4}, &h, 1);
+    rk_value y = rk_linear(graph, "last", apart ? rk_reshape(graph, h, 1, width) : h, 1, true, RK_F32);
+    rk_graph_mark_output(graph, y);
+    OK(rk_graph_finish(graph, N, true));
+    for (int i = 0; i < N * 8; i++) rk_graph_data(graph, x)[i] = (float)(i % 23) - 11;
+    OK(rk_graph_forward(graph, N, true, 1, NULL));
+    for (int i = 0; i < N; i++) rk_graph_gradient(graph, y)[i] = rk_graph_data(graph, y)[i] - (float)(i % 3);
+    OK(rk_graph_backward(graph, N));
+    const float *gradients = rk_graph_gradients(graph, n);
+    memcpy(out, gradients, *n * sizeof *out);
+    rk_graph_free(graph);
+}
+
+/* Backward finds forward's mask where a norm before it runs with it forward, and not backward. */
+static void test_dropout_beside_a_norm(void **state) {
+    (void)state;
+    static float together[8192], apart[8192];
+    for (int32_t width = 97; width <= 100; width++) {
+        size_t n;
+        dropout_gradients(false, width, together, &n);
+        dropout_gradients(true, width, apart, &n);
+        assert_memory_equal(together, apart, n * sizeof *apart);
+    }
+}
+
 typedef struct inferred {
     rk_value x, y;
     const float *from; /* [n, 8] */
@@ -462,6 +496,7 @@ int main(void) {
         cmocka_unit_test(test_relu_hides_no_nan),
         cmocka_unit_test(test_dropout_law),
         cmocka_unit_test(test_dropout_of_rows),
+        cmocka_unit_test(test_dropout_beside_a_norm),
         cmocka_unit_test(test_frozen),
         cmocka_unit_test(test_predicted_pairs),
         cmocka_unit_test(test_frozen_without_memory),

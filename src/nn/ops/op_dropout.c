@@ -48,8 +48,10 @@ static void apply_mask_to_rows(const rk_run *run, const rk_node *node, const rk_
     }
 }
 
+/* A byte stands where its value does in the batch, whichever samples run together: forward and backward may
+ * take other pieces of a block. */
 static uint8_t *kept_values(const rk_run *run, const rk_node *node) {
-    return (uint8_t *)rk_node_saved(run, node);
+    return (uint8_t *)(run->memory + node->place.saved) + run->skip * rk_shape_size(node->shape);
 }
 
 /* The mask is by the sample's number in the batch. */

@@ -131,7 +131,7 @@ static rk_status is_row_wanted(rk_rows_with_texts *r, rk_span text, bool *wanted
 }
 
 /* The chunk's row at hand into the window, unless it is another split's or not wanted. */
-static rk_status transform_row(rk_rows_with_texts *r) {
+static rk_status add_row_to_window(rk_rows_with_texts *r) {
     int64_t row = r->at++, file_row = r->file_row++;
     char scratch[RK_VALUE_BYTES];
     rk_span first = {"", 0};
@@ -158,7 +158,7 @@ static rk_status fill_window_with_rows(rk_rows_with_texts *r) {
             r->at = 0;
             if (r->chunk->columns.n_rows == 0) return RK_OK;
         }
-        RK_TRY(transform_row(r));
+        RK_TRY(add_row_to_window(r));
     }
     return RK_OK;
 }

@@ -319,7 +319,7 @@ static rk_status start_reading_part(rk_window_reader *r, uint64_t at, rk_window_
 }
 
 /* The pieces from n_used on that are open together, and their rounds. */
-static void open_group_of_pieces(rk_window_reader *r) {
+static void open_pieces_read_together(rk_window_reader *r) {
     r->turn = 0;
     r->round = 0;
     r->n_open = 1;
@@ -352,7 +352,7 @@ static void pass_turn_to_next_piece(rk_window_reader *r, rk_window_reader_part *
     if (++r->round < r->n_rounds) return;
     r->n_used += r->n_open;
     r->group++;
-    open_group_of_pieces(r);
+    open_pieces_read_together(r);
 }
 
 static rk_status part_error(const rk_window_reader_part *part) {
@@ -416,7 +416,7 @@ static rk_status open_rows(rk_window_reader *r) {
     r->file_ends = false;
     if (r->shuffles && !r->has_looked) RK_TRY(shuffle_order_of_pieces(r));
     RK_TRY(create_parts(r));
-    open_group_of_pieces(r);
+    open_pieces_read_together(r);
     return start_reading_part(r, 0, &first);
 }
 

@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "embedding/cuda_sharded/device_sharded_internal.h"
 
-static rk_device_sharded *sharded_of_store(rk_device_store *store) {
+static rk_device_sharded *to_device_sharded(rk_device_store *store) {
     return (rk_device_sharded *)store;
 }
 
@@ -78,7 +78,7 @@ static rk_status exchange_ids(rk_sharded *s, rk_in_flight_batch *j, int64_t n, c
 
 static rk_status sharded_dedup(rk_device_store *store, rk_stream *upload, rk_stream *stream, int64_t n,
                                const rk_ids *ids, bool training) {
-    rk_device_sharded *ds = sharded_of_store(store);
+    rk_device_sharded *ds = to_device_sharded(store);
     rk_sharded *s = ds->sharded;
     rk_in_flight_batch *j = rk_sharded_batch_at(s, s->begun);
     RK_FAIL_IF(s->begun - s->finished >= 2, RK_INVALID_ARGUMENT,
@@ -98,31 +98,32 @@ static rk_status sharded_dedup(rk_device_store *store, rk_stream *upload, rk_str
 }
 
 static rk_status sharded_check_ids(rk_device_store *store) {
-    rk_device_sharded *ds = sharded_of_store(store);
+    rk_device_sharded *ds = to_device_sharded(store);
     RK_TRY(rk_device_tables_check_ids(ds->trainer_tables));
     return rk_device_tables_check_ids(ds->store);
 }
 
 static rk_status sharded_lookup(rk_device_store *store, rk_stream *stream, const rk_activation *activations) {
-    return rk_device_tables_lookup(sharded_of_store(store)->trainer_tables, stream, activations);
+    return rk_device_tables_lookup(to_device_sharded(store)->trainer_tables, stream, activations);
 }
 
 static rk_status sharded_flag_not_finite(rk_device_store *store, rk_stream *stream,
                                          const rk_activation *gradients, uint32_t *stop) {
-    return rk_device_tables_flag_not_finite(sharded_of_store(store)->trainer_tables, stream, gradients, stop);
+    return rk_device_tables_flag_not_finite(to_device_sharded(store)->trainer_tables, stream, gradients,
+                                            stop);
 }
 
 static rk_status sharded_check_gradients_finite(rk_device_store *store) {
-    return rk_device_tables_check_gradients_finite(sharded_of_store(store)->trainer_tables);
+    return rk_device_tables_check_gradients_finite(to_device_sharded(store)->trainer_tables);
 }
 
 static rk_status sharded_sum_gradients(rk_device_store *store, rk_stream *stream,
                                        const rk_activation *gradients) {
-    return rk_device_tables_sum_gradients(sharded_of_store(store)->trainer_tables, stream, gradients);
+    return rk_device_tables_sum_gradients(to_device_sharded(store)->trainer_tables, stream, gradients);
 }
 
 static void sharded_end_batch(rk_device_store *store, bool applied) {
-    rk_device_sharded *ds = sharded_of_store(store);
+    rk_device_sharded *ds = to_device_sharded(store);
     rk_sharded *s = ds->sharded;
     if (s->begun == s->finished) return;
     rk_device_tables_end_batch(ds->trainer_tables, false);
@@ -132,15 +133,15 @@ static void sharded_end_batch(rk_device_store *store, bool applied) {
 }
 
 static rk_status sharded_flush(rk_device_store *store) {
-    return rk_device_tables_flush(sharded_of_store(store)->store);
+    return rk_device_tables_flush(to_device_sharded(store)->store);
 }
 
 static rk_status sharded_reload(rk_device_store *store) {
-    return rk_device_tables_reload(sharded_of_store(store)->store);
+    return rk_device_tables_reload(to_device_sharded(store)->store);
 }
 
 static void free_sharded(rk_device_store *store) {
-    rk_device_sharded *ds = sharded_of_store(store);
+    rk_device_sharded *ds = to_device_sharded(store);
     const rk_sharded *s = ds->sharded;
     if (ds->stream) (void)rk_device_comm_wait(ds->comm, ds->stream);
     rk_device_tables_free(ds->trainer_tables);

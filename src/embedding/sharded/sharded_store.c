@@ -7,7 +7,7 @@
 #include "embedding/sharded/sharded_internal.h"
 #include "kernels/kernels.h"
 
-static rk_sharded *sharded_of_store(const rk_store *store) {
+static rk_sharded *to_sharded(const rk_store *store) {
     return (rk_sharded *)(size_t)store;
 }
 
@@ -28,12 +28,12 @@ static rk_status begin_batch_of_kind(rk_sharded *s, int64_t n, const rk_ids *ids
 }
 
 static void sharded_prefetch(rk_store *store, int64_t first, int64_t n, const rk_ids *ids) {
-    rk_sharded *s = sharded_of_store(store);
+    rk_sharded *s = to_sharded(store);
     s->next.first = first, s->next.n = n, s->next.ids = ids;
 }
 
 static rk_status sharded_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
-    rk_sharded *s = sharded_of_store(store);
+    rk_sharded *s = to_sharded(store);
     RK_FAIL_IF(s->begun - s->finished > s->staleness, RK_INVALID_ARGUMENT,
                "%lld batches are in flight; staleness %lld allows no more",
                (long long)(s->begun - s->finished), (long long)s->staleness);
@@ -43,7 +43,7 @@ static rk_status sharded_begin(rk_store *store, int64_t n, const rk_ids *ids, bo
 }
 
 static rk_status sharded_wait(rk_store *store) {
-    rk_sharded *s = sharded_of_store(store);
+    rk_sharded *s = to_sharded(store);
     RK_FAIL_IF(s->begun == s->finished, RK_INVALID_ARGUMENT, "no batch is in flight");
     uint64_t began = rk_trace_begin();
     rk_in_flight_batch *j = rk_sharded_batch_at(s, s->finished);
@@ -57,8 +57,7 @@ static rk_status sharded_wait(rk_store *store) {
 
 /* What came is packed already. */
 static void sharded_lookup_early(rk_store *store, rk_activation *activations) {
-    for (int32_t f = 0; f < sharded_of_store(store)->trainer_tables->n_features; f++)
-        activations[f].data = NULL;
+    for (int32_t f = 0; f < to_sharded(store)->trainer_tables->n_features; f++) activations[f].data = NULL;
 }
 
 void rk_in_flight_batch_lookup(const rk_sharded *s, const rk_in_flight_batch *j, int32_t f, int64_t first,
@@ -76,13 +75,13 @@ void rk_in_flight_batch_lookup(const rk_sharded *s, const rk_in_flight_batch *j,
 static void sharded_lookup(const rk_store *store, bool training, int32_t f, int64_t first, int64_t last,
                            const rk_activation *to) {
     (void)training;
-    const rk_sharded *s = sharded_of_store(store);
+    const rk_sharded *s = to_sharded(store);
     rk_in_flight_batch_lookup(s, rk_sharded_batch_at(s, s->finished), f, first, last, to);
 }
 
 static rk_status sharded_backward(rk_store *store, const rk_activation *gradients, bool known_finite) {
     (void)known_finite;
-    rk_sharded *s = sharded_of_store(store);
+    rk_sharded *s = to_sharded(store);
     uint64_t began = rk_trace_begin();
     rk_status status = rk_in_flight_batch_send_gradients(s, rk_sharded_batch_at(s, s->finished), gradients);
     rk_trace_end(began, "send gradients");
@@ -90,14 +89,14 @@ static rk_status sharded_backward(rk_store *store, const rk_activation *gradient
 }
 
 static rk_status sharded_flush(rk_store *store) {
-    rk_sharded *s = sharded_of_store(store);
+    rk_sharded *s = to_sharded(store);
     for (size_t i = 0; i < s->n_in_flight_batches && s->begun == s->finished; i++)
         RK_TRY(rk_sharded_wait_for_batch_state(s, &s->in_flight_batches[i], RK_IN_FLIGHT_FREE));
     return RK_OK;
 }
 
 static rk_status end_oldest_batch(rk_store *store, bool applies) {
-    rk_sharded *s = sharded_of_store(store);
+    rk_sharded *s = to_sharded(store);
     rk_in_flight_batch *j = rk_sharded_batch_at(s, s->finished);
     if (j->kind == RK_IN_FLIGHT_TRAIN) RK_TRY(rk_in_flight_batch_send_step_status(s, j, applies));
     rk_sharded_mark_gradients_sent(s, j);
@@ -114,7 +113,7 @@ static rk_status sharded_end(rk_store *store, bool applies) {
 }
 
 static rk_status send_control_to_servers(rk_store *store, int64_t word) {
-    rk_sharded *s = sharded_of_store(store);
+    rk_sharded *s = to_sharded(store);
     if (!s->roles.n_owners) return RK_OK;
     RK_TRY(sharded_flush(store));
     RK_TRY(begin_batch_of_kind(s, 0, NULL, RK_IN_FLIGHT_CONTROL, word));
@@ -125,7 +124,7 @@ static rk_status send_control_to_servers(rk_store *store, int64_t word) {
 }
 
 static rk_status sharded_serve(rk_store *store, int64_t *word) {
-    rk_sharded *s = sharded_of_store(store);
+    rk_sharded *s = to_sharded(store);
     for (;;) {
         rk_in_flight_batch *j = rk_sharded_batch_at(s, s->begun);
         RK_TRY(rk_sharded_wait_for_batch_state(s, j, RK_IN_FLIGHT_FREE));
@@ -142,7 +141,7 @@ static rk_status sharded_serve(rk_store *store, int64_t *word) {
 }
 
 static rk_status sharded_load_keys(rk_store *store, const rk_stored_keys *keys) {
-    rk_sharded *s = sharded_of_store(store);
+    rk_sharded *s = to_sharded(store);
     if (!keys) rk_row_before_images_clear(&s->before_images); /* of rows that no key has now */
     return rk_embeddings_load_keys(s->store, keys);
 }
@@ -194,7 +193,7 @@ static void sum_key_shares(rk_sharded *s, const rk_key_share *parts) {
 }
 
 static rk_status number_keys_over_ranks(rk_store *store) {
-    rk_sharded *s = sharded_of_store(store);
+    rk_sharded *s = to_sharded(store);
     RK_AUTOFREE rk_key_share *parts = NULL;
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
     size_t n_bytes = (size_t)s->n_shards * sizeof *parts;
@@ -214,7 +213,7 @@ static rk_status number_keys_over_ranks(rk_store *store) {
 }
 
 static rk_status sharded_state(rk_store *store, rk_state_dict *state) {
-    rk_sharded *s = sharded_of_store(store);
+    rk_sharded *s = to_sharded(store);
     for (int32_t h = 0; h < s->n_shards; h++) {
         const rk_table_shard *shard = &s->shards[h];
         size_t first = state->n;
@@ -228,29 +227,29 @@ static rk_status sharded_state(rk_store *store, rk_state_dict *state) {
 
 static rk_status sharded_read_before_images(rk_store *store, const char *name, int64_t n,
                                             int64_t record_bytes, const void *records) {
-    return rk_row_before_images_read(&sharded_of_store(store)->before_images, name, n, record_bytes, records);
+    return rk_row_before_images_read(&to_sharded(store)->before_images, name, n, record_bytes, records);
 }
 
 static bool sharded_has_row_files(const rk_store *store) {
-    return sharded_of_store(store)->has_row_files;
+    return to_sharded(store)->has_row_files;
 }
 
 static rk_status sharded_save_rows(rk_store *store, const char *directory) {
-    return rk_embeddings_save_rows(sharded_of_store(store)->store, directory);
+    return rk_embeddings_save_rows(to_sharded(store)->store, directory);
 }
 
 static rk_status sharded_load_rows(rk_store *store, const char *directory) {
-    return rk_embeddings_load_rows(sharded_of_store(store)->store, directory);
+    return rk_embeddings_load_rows(to_sharded(store)->store, directory);
 }
 
 static void sharded_find_keys(const rk_store *store, const char *table, const int64_t *keys, int64_t n,
                               bool *has_row) {
-    rk_embeddings_find_keys(sharded_of_store(store)->store, table, keys, n, has_row);
+    rk_embeddings_find_keys(to_sharded(store)->store, table, keys, n, has_row);
 }
 
 static void sharded_reload(rk_store *store) {
-    rk_embeddings_finish_loading(sharded_of_store(store)->store);
-    rk_row_before_images_clear(&sharded_of_store(store)->before_images);
+    rk_embeddings_finish_loading(to_sharded(store)->store);
+    rk_row_before_images_clear(&to_sharded(store)->before_images);
 }
 
 rk_status rk_sharded_set_l2(rk_sharded *s, const char *table, double l2, double l2_full) {
@@ -263,11 +262,11 @@ rk_status rk_sharded_set_l2(rk_sharded *s, const char *table, double l2, double 
 }
 
 static void sharded_scale_learning_rate(rk_store *store, double factor) {
-    (void)rk_embeddings_scale_learning_rate(sharded_of_store(store)->store, factor); /* as the local store */
+    (void)rk_embeddings_scale_learning_rate(to_sharded(store)->store, factor); /* as the local store */
 }
 
 static uint64_t sharded_bytes(const rk_store *store) {
-    return rk_embeddings_bytes(sharded_of_store(store)->store);
+    return rk_embeddings_bytes(to_sharded(store)->store);
 }
 
 rk_sharded_counts rk_sharded_read_counts(const rk_sharded *s) {
@@ -281,9 +280,9 @@ rk_sharded_counts rk_sharded_read_counts(const rk_sharded *s) {
 }
 
 static rk_store_counts sharded_count(const rk_store *store) {
-    return (rk_store_counts){.wait_s = sharded_of_store(store)->seen.wait_s,
-                             .staleness_sum = atomic_load(&sharded_of_store(store)->staleness_sum),
-                             .keys = sharded_of_store(store)->keys};
+    return (rk_store_counts){.wait_s = to_sharded(store)->seen.wait_s,
+                             .staleness_sum = atomic_load(&to_sharded(store)->staleness_sum),
+                             .keys = to_sharded(store)->keys};
 }
 
 const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,

@@ -163,8 +163,8 @@ static bool has_checkpoint_list_changed(rk_comm *comm, const char *directory, co
     return rk_comm_agree_on_status(comm, moved ? RK_BUSY : RK_OK) == RK_BUSY;
 }
 
-static rk_status find_in_current_list(rk_comm *comm, const char *directory, bool best, bool *again,
-                                      char **out) {
+static rk_status find_among_listed_checkpoints(rk_comm *comm, const char *directory, bool best, bool *again,
+                                               char **out) {
     RK_AUTO(rk_text_list_release) rk_text_list names = {0};
     *again = false;
     RK_TRY(rk_comm_agree_on_status(comm, is_first_rank(comm) ? list_checkpoints(directory, &names) : RK_OK));
@@ -181,7 +181,7 @@ rk_status rk_checkpoint_find_over_ranks(rk_comm *comm, const char *directory, bo
     if (itself) return verify_checkpoint_path(comm, &itself, out);
     bool again = true;
     for (int i = 0; i < TRIES && again; i++)
-        status = find_in_current_list(comm, directory, best, &again, out);
+        status = find_among_listed_checkpoints(comm, directory, best, &again, out);
     return status;
 }
 

@@ -259,7 +259,7 @@ rk_status rk_load_known_interactions(rk_config *c, const char *split, rk_interac
 }
 
 /* Both by the same numbers, of all items that either has. */
-static rk_status number_alike(rk_interactions **relevant, rk_interactions **masked) {
+static rk_status renumber_jointly(rk_interactions **relevant, rk_interactions **masked) {
     RK_AUTO(rk_interactions_auto_unref) rk_interactions *all = NULL, *found = NULL, *left_out = NULL;
     if (!*masked || (!(*relevant)->user_keys && !(*relevant)->item_keys)) return RK_OK;
     RK_TRY(rk_interactions_merge(*relevant, *masked, &all));
@@ -285,7 +285,7 @@ rk_status rk_evaluate_rankings(rk_config *c, rk_model *model, rk_dataset *datase
     RK_TRY(rk_config_pair_features(c, rk_dataset_schema(dataset), &features));
     RK_TRY(rk_interactions_collect(dataset, features, &relevant));
     RK_TRY(rk_load_known_interactions(c, split, &masked));
-    RK_TRY(number_alike(&relevant, &masked));
+    RK_TRY(renumber_jointly(&relevant, &masked));
     t.relevant = relevant;
     t.masked = masked;
     t.n_items = relevant->n_items;

@@ -277,7 +277,11 @@ static void test_dynamic_tables(void **state) {
     assert_true(rk_planner_request_bytes_of_rows(&s.request, 2, 1000) == 5000 + 1000 * (RK_KEY_BYTES + 8));
     assert_true(rk_planner_request_bytes_of_rows(&s.request, 2, 1) == few + 28);
     assert_true(rk_planner_request_disk_bytes(&s.request, 2, 1000) == in_memory - 1000 * (RK_KEY_BYTES - 8));
+    rk_table_statistics load = {.ids = 1, .batch_rows = 8, .local_rows = 4};
+    assert_true(rk_table_traffic_estimate(&s.request, 2, &load, &s.out[2]).id_bytes ==
+                4 * 4 * (12 + 8)); /* 4 keys of each of 4 trainers, and once more ahead */
     dynamic[2].storage = NULL;
+    assert_true(rk_table_traffic_estimate(&s.request, 2, &load, &s.out[2]).id_bytes == 4 * 4 * 12);
     static const int64_t ranks[] = {0, 1, 2, 3};
     const struct {
         rk_planner_constraint constraint;
@@ -301,6 +305,24 @@ static void test_dynamic_tables(void **state) {
         FAILS(rk_sharding_plan_choose(&s.request, out), RK_CONFIG, cases[i].message);
     }
     release(&s);
+}
+
+/* A part has fewer than 2^34 rows of keys, also where more fit in memory. */
+static void test_rows_of_a_part(void **state) {
+    (void)state;
+    setup s;
+    rk_dynamic_config dynamic = {.max_capacity = ((int64_t)1 << 35) - 2, .n_buckets = 2};
+    set_up(&s, 1, (rk_roles){4, 0});
+    s.request.dynamic = &dynamic;
+    s.tables[0].n_rows = dynamic.max_capacity;
+    OK(rk_sharding_plan_choose(&s.request, s.out));
+    release(&s);
+    dynamic.max_capacity++;
+    rk_table_placement out[1] = {{0}};
+    FAILS(rk_sharding_plan_choose(&s.request, out), RK_CONFIG,
+          "table 't0': one of its 2 parts has 17179869184 rows of keys, and may have 17179869183 at most\n"
+          "hint: let it have more parts, of more ranks, or a smaller max_capacity");
+    assert_int_equal(rk_alloc_live(), 0);
 }
 
 static void test_part_shares(void **state) {
@@ -519,6 +541,7 @@ int main(void) {
         cmocka_unit_test(test_anything),
         cmocka_unit_test(test_zipf),
         cmocka_unit_test(test_dynamic_tables),
+        cmocka_unit_test(test_rows_of_a_part),
         cmocka_unit_test(test_part_shares),
         cmocka_unit_test(test_pools_by_columns),
         cmocka_unit_test(test_even_beside_hand),

@@ -128,10 +128,10 @@ static void count_chunk_or_apply_group(void *context, size_t task, int thread) {
 }
 
 static rk_status reserve_new_rows(rk_table *table) {
-    int64_t wanted, most = table->dynamic->n_places;
+    int64_t wanted, most = table->dynamic->n_places, grown = rk_min_i64(most + most / 4, RK_MOST_KEY_ROWS);
     RK_TRY(rk_dynamic_reserve_new_rows(table->dynamic, &wanted));
     if (wanted <= most) return RK_OK;
-    return rk_table_grow(table, wanted > most + most / 4 ? wanted : most + most / 4);
+    return rk_table_grow(table, wanted > grown ? wanted : grown);
 }
 
 /* All that may fail; then the tables are as they were, but for memory. */

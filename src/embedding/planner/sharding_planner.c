@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "embedding/dynamic/key_bucket.h"
 #include "embedding/planner/planner_constraints.h"
 #include "embedding/planner/table_traffic.h"
 
@@ -446,6 +447,22 @@ static rk_status sort_tables_by_size(choice *c) {
     return RK_OK;
 }
 
+/* What a part's owner would refuse (dynamic/dynamic_table.h), with the row of keys without one. */
+static rk_status check_key_rows_of_parts(const choice *c) {
+    for (int32_t t = 0; t < c->request->n_tables; t++) {
+        if (!rk_planner_request_dynamic_config(c->request, t)) continue;
+        for (int32_t part = 0; part < c->out[t].n_parts; part++) {
+            int64_t rows = rk_planner_request_part_rows(c->request, t, part, c->out[t].n_parts);
+            RK_FAIL_IF(rows >= RK_MOST_KEY_ROWS, RK_CONFIG,
+                       "table '%s': one of its %d parts has %lld rows of keys, and may have %lld at most\n"
+                       "hint: let it have more parts, of more ranks, or a smaller max_capacity",
+                       c->request->tables[t].name, (int)c->out[t].n_parts, (long long)rows,
+                       (long long)RK_MOST_KEY_ROWS - 1);
+        }
+    }
+    return RK_OK;
+}
+
 static rk_status choose_plan(choice *c) {
     const rk_planner_request *request = c->request;
     RK_AUTOFREE int32_t *constraint_of = NULL;
@@ -462,7 +479,8 @@ static rk_status choose_plan(choice *c) {
         c->trainers_speed += capacity_of_rank(request, r).network_speed;
     fill_table_candidates(c, constraint_of);
     RK_TRY(sort_tables_by_size(c));
-    return balance_owners(c);
+    RK_TRY(balance_owners(c));
+    return check_key_rows_of_parts(c);
 }
 
 rk_status rk_sharding_plan_choose(const rk_planner_request *request, rk_table_placement *out) {

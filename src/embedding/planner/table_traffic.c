@@ -103,15 +103,20 @@ static rk_table_traffic estimate_pooled_traffic(const rk_planner_request *reques
     return traffic;
 }
 
-/* A key travels whole, and with it how often it is used. */
-enum { KEY_ON_WIRE = 8 + 4 };
+/* A key travels whole, and with it how often it is used; and of a table whose rows are read ahead from a
+ * disk, also with the batch before. */
+enum { KEY_ON_WIRE = 8 + 4, KEY_AHEAD_ON_WIRE = 8 };
+
+static double key_bytes_on_wire(const rk_planner_request *request, int32_t t) {
+    return rk_planner_request_is_on_disk(request, t) ? KEY_ON_WIRE + KEY_AHEAD_ON_WIRE : KEY_ON_WIRE;
+}
 
 static rk_table_traffic estimate_row_traffic(const rk_planner_request *request, int32_t t,
                                              const rk_table_statistics *load,
                                              const rk_table_placement *placement) {
     const rk_table_config *table = &request->tables[t];
     double id_bytes = rk_planner_request_dynamic_config(request, t)
-                          ? KEY_ON_WIRE
+                          ? key_bytes_on_wire(request, t)
                           : id_bytes_on_wire(table->n_rows, placement->n_parts);
     rk_table_traffic traffic = {.requests = load->local_rows * request->roles.n_trainers};
     double values = traffic.requests * table->dim, wire = (double)rk_dtype_bytes(request->wire);

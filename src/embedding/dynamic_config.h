@@ -45,6 +45,9 @@ static inline int64_t rk_dynamic_choose_buckets(int64_t max_capacity, int64_t wa
 /* Buckets have numbers of 32 bits. */
 #define RK_MOST_BUCKETS ((int64_t)UINT32_MAX)
 
+/* Rows of keys and shared ones have numbers of 34 bits in one process (dynamic/key_bucket.h). */
+#define RK_MOST_KEY_ROWS ((int64_t)1 << 34)
+
 /* The most rows that keys without one may share. */
 #define RK_MOST_COLD_ROWS 100000000000000ll
 

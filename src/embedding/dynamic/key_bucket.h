@@ -11,6 +11,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "embedding/dynamic_config.h"
+
 /* What is known of a row's key: all that finding and using it reads, in one cache line. */
 typedef struct rk_key_info {
     int64_t key;
@@ -18,9 +20,8 @@ typedef struct rk_key_info {
     int32_t count;      /* uses since the row was created */
 } rk_key_info;
 
-/* Rows of some keys whose hashes are near each other. A row has 34 bits. */
+/* Rows of some keys whose hashes are near each other. A row has 34 bits: it is below RK_MOST_KEY_ROWS. */
 enum { RK_LINE_ROWS = 12 };
-#define RK_MOST_KEY_ROWS ((int64_t)1 << 34)
 typedef struct rk_index_line {
     uint32_t rows[RK_LINE_ROWS]; /* the lower 32 bits */
     uint8_t tags[RK_LINE_ROWS];  /* 8 bits of the keys' hashes, none of them 0; 0: free */

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "embedding/dynamic/key_bucket.h"
 #include "embedding/planner/planner_constraints.h"
 #include "embedding/planner/table_traffic.h"
 

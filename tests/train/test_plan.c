@@ -93,7 +93,8 @@ static void test_ranks_of_one_host(void **state) {
                  {RUN(2000, "cluster: {wire: bf16}\n"), 2, 2},
                  {RUN(2000, "cluster: {wire_dense: bf16}\n"), 4, 2},
                  {RUN(2000, "cluster: {wire_dense: int8}\n"), 4, 1 + 2 * 4 / 273.0},
-                 {RUN(2000, "cluster: {wire: bf16, wire_dense: f32}\n"), 2, 4}};
+                 {RUN(2000, "cluster: {wire: bf16, wire_dense: f32}\n"), 2, 4},
+                 {RUN(2000, "device: cuda\ncluster: {wire: bf16}\n"), 2, 4}};
     double dense_bytes = 0;
     for (size_t i = 0; i < sizeof wires / sizeof *wires; i++) {
         OK(plan_of(wires[i].run, host, usual, &config, &plan));

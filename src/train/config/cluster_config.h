@@ -41,7 +41,7 @@ extern const rk_schema rk_cluster_schema;
 
 /* Errors that need neither the tables nor the number of ranks. */
 rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_yaml *yaml);
-/* What the sums of dense gradients travel as. */
+/* What the sums of dense gradients travel as between trainers without GPUs. */
 rk_sum_wire rk_cluster_dense_wire(const rk_cluster_section *section);
 /* Of n_ranks, among them those that only read, who trains and who holds rows. RK_CONFIG if none is left to
  * train. */

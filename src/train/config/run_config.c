@@ -411,6 +411,10 @@ static rk_status load_sharding_plan(rk_config *c, const rk_roles *roles) {
     return rk_plan_file_check_roles(&c->plan, roles);
 }
 
+rk_sum_wire rk_config_dense_wire(const rk_config *c) {
+    return c->device.kind == RK_DEVICE_CUDA ? RK_SUM_F32 : rk_cluster_dense_wire(&c->cluster);
+}
+
 rk_status rk_config_planner_request(rk_config *c, int32_t n_ranks, rk_planner_request *out) {
     rk_planner_request request = {.batch_size = c->train.batch_size,
                                   .replicate_below = c->cluster.replicate_below,

@@ -211,8 +211,8 @@ static void estimate_step_parts_of_rank(rk_plan *plan, int32_t r, const rank_wor
     parts[RK_PLAN_PART_REST] = plan->calibration.rest;
     parts[RK_PLAN_PART_DENSE] =
         factors[RK_PLAN_PART_DENSE] * plan->dense.flops * batch_share_of_rank(plan) / machine->flops;
-    double summed = (double)rk_sum_wire_bytes(rk_cluster_dense_wire(&plan->config->cluster),
-                                              (size_t)plan->dense.parameters);
+    double summed =
+        (double)rk_sum_wire_bytes(rk_config_dense_wire(plan->config), (size_t)plan->dense.parameters);
     parts[RK_PLAN_PART_ALL_REDUCE] = estimate_transfer_seconds(
         machine, &peers, 2 * peers.n_partners / n_trainers * summed, moved_by_sum, 2 * peers.n_partners);
     plan->ranks[r].reduce_beside = estimate_hidden_all_reduce(plan, machine, parts[RK_PLAN_PART_ALL_REDUCE]);

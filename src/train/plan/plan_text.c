@@ -235,7 +235,7 @@ static void write_step_lines(const rk_plan *plan, rk_buffer *out) {
                      "wire\n",
                      (long long)plan->request.batch_size,
                      ceil((double)plan->request.batch_size / plan->request.roles.n_trainers),
-                     rk_dtype_name(plan->request.wire), dense[rk_cluster_dense_wire(&plan->config->cluster)]);
+                     rk_dtype_name(plan->request.wire), dense[rk_config_dense_wire(plan->config)]);
     for (int i = 0; i < RK_PLAN_PART_COUNT; i++)
         rk_buffer_printf(out, "  %-18s %12.3f ms\n", rk_plan_part_names[i], 1e3 * step->parts[i]);
     rk_buffer_printf(out, "  %-18s %12.3f ms, %s\n", "step", 1e3 * step->seconds,

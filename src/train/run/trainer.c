@@ -114,7 +114,7 @@ static rk_status build_training_model(rk_trainer *t, const rk_batch *sample) {
     rk_config_set_device(c, &options);
     rk_model_cluster cluster = {.comm = t->comm,
                                 .asynchronous = c->cluster.asynchronous,
-                                .dense_wire = rk_cluster_dense_wire(&c->cluster),
+                                .dense_wire = rk_config_dense_wire(c),
                                 .sample = sample};
     if (rk_comm_size(t->comm) > 1) {
         RK_TRY(rk_config_planner_request(c, rk_comm_size(t->world), &cluster.request));

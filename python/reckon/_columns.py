@@ -154,13 +154,19 @@ def _from_list(values: List[Any], keep: List[Any]) -> Column:
         raise TypeError(f"values of the type {odd.__name__} are not taken")
     bits, n_null = validity(values, keep)
     is_float = any(issubclass(k, float) for k in kinds)
-    if not is_float:
-        over = next((v for v in values if v is not None and not -(2**63) <= v < 2**63), None)
-        if over is not None:
-            raise OverflowError(f"{over} is more than a 64-bit integer")
-    kind: Any = ctypes.c_double if is_float else ctypes.c_int64
+    form, kind = ("g", ctypes.c_double) if is_float else _integer_type(values)
     numbers = (kind * len(values))(*[0 if v is None else v for v in values])
-    return "g" if is_float else "l", make_array(len(values), [bits, numbers], n_null, keep), []
+    return form, make_array(len(values), [bits, numbers], n_null, keep), []
+
+
+def _integer_type(values: List[Optional[int]]) -> Tuple[str, Any]:
+    """With a sign, unless only those without have all of the values."""
+    over = next((v for v in values if v is not None and not -(2**63) <= v < 2**63), None)
+    if over is None:
+        return "l", ctypes.c_int64
+    if not all(v is None or 0 <= v < 2**64 for v in values):
+        raise OverflowError(f"{over} is more than a 64-bit integer")
+    return "L", ctypes.c_uint64
 
 
 def _text_or_none(v: Any) -> Optional[bytes]:

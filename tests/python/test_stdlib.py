@@ -438,6 +438,26 @@ class Package(unittest.TestCase):
             with self.assertRaises(reckon.Unsupported):
                 self.model.recommend(self.test)
 
+    def test_recommend_numbers(self):
+        """Users and items that are numbers without a sign, some above 2^63, are named and found as their texts are."""
+        rows = {"user": [2**64 - 1 - i % 20 * 2**59 for i in range(400)], "item": [(i * i + i % 20) % 30 * 2**58 + 2**62 for i in range(400)]}
+        config = {
+            "data": {"features": [{"name": "user", "key": True}, {"name": "item", "key": True}]},
+            "embedding": {"dim": 4, "tables": [{"name": "user", "max_capacity": 40}, {"name": "item", "max_capacity": 40}]},
+            "model": {"kind": "two_tower", "retrieval": {"user": "user", "item": "item", "history": True, "negatives": 8}},
+            "train": {"batch_size": 64, "epochs": 2, "optimizer": {"kind": "adam"}},
+        }
+        config["embedding"]["features"] = [{"name": "history", "table": "item"}]
+        items, users = rows["item"][:9], {"user": array.array("Q", rows["user"][3:5])}
+        with reckon.train(config, train={name: [str(v) for v in values] for name, values in rows.items()}, output=self.at / "texts") as model:
+            want = model.recommend(k=3), model.recommend({"user": [str(v) for v in users["user"]]}, k=3, items=items, with_known=True)
+        self.assertEqual([b["user"] for b in want[0]], [str(v) for v in rows["user"][:20]])
+        with reckon.train(config, train={name: array.array("Q", values) for name, values in rows.items()}, output=self.at / "numbers") as model:
+            self.assertEqual((model.recommend(k=3), model.recommend(users, k=3, items=items, with_known=True)), want)
+            self.assertEqual(model.recommend({"user": list(users["user"])}, k=3, items=items, with_known=True), want[1])
+            with self.assertRaisesRegex(reckon.BadData, f"{2**64 - 1} is more than a 64-bit integer"):
+                model.recommend({"user": [-1, 2**64 - 1]})
+
     def test_history(self):
         """A user's history is of the training pairs, which are in memory; a model that is opened later is given them."""
         rows = {"user": [f"u{i % 20}" for i in range(400)], "item": [f"i{(i * i + i % 20) % 30}" for i in range(400)]}

@@ -232,18 +232,27 @@ bool rk_parse_f64(rk_span text, double *out) {
     return true;
 }
 
-char *rk_format_i64(int64_t value, char room[RK_I64_BYTES]) {
+static inline char *format_digits(uint64_t value, char room[RK_I64_BYTES]) {
     static const char pairs[] =
         "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
         "505152535455565758596061626364656667686970717273747576777879808182838485868788899091929394959697989"
         "9";
     char *at = room + RK_I64_BYTES;
-    uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
+    uint64_t rest = value;
     for (; rest >= 100; rest /= 100) memcpy(at -= 2, pairs + 2 * (rest % 100), 2);
     if (rest >= 10)
         memcpy(at -= 2, pairs + 2 * rest, 2);
     else
         *--at = (char)('0' + rest);
+    return at;
+}
+
+char *rk_format_u64(uint64_t value, char room[RK_I64_BYTES]) {
+    return format_digits(value, room);
+}
+
+char *rk_format_i64(int64_t value, char room[RK_I64_BYTES]) {
+    char *at = format_digits(value < 0 ? -(uint64_t)value : (uint64_t)value, room);
     if (value < 0) *--at = '-';
     return at;
 }

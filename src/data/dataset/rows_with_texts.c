@@ -46,6 +46,7 @@ static rk_status open_rows(rk_rows_with_texts *r, const rk_rows_with_texts_optio
     for (size_t i = 0; i < o->n_columns; i++) names[n++] = o->columns[i];
     RK_TRY(rk_joined_rows_open(&r->files.manner, r->directory, r->files.paths.texts, r->files.paths.n, names,
                                n, n_first + t->n_labels_names, &r->reader));
+    rk_source_take_any_bits(r->reader.source);
     memmove(r->reader.bindings, r->reader.bindings + n_first, (n - n_first) * sizeof *r->reader.bindings);
     return RK_OK;
 }

@@ -422,6 +422,7 @@ static rk_status append_values_of_rows(column_reader *t, int64_t first, int64_t 
     rk_column_set_type(out, column_type_of_layout(words->layout));
     t->is_of_keys = t->manner->any_bits && words->layout == U64 &&
                     rk_data_section_reads_keys_alone(t->manner->section, words->column);
+    out->is_unsigned = t->is_of_keys;
     const void *borrowed = find_borrowable_values(t, first, n);
     if (borrowed)
         return rk_column_borrow_values(out, borrowed, n, t->rows.layout == LIST_FIXED ? t->rows.each : 1);

@@ -68,7 +68,7 @@ static inline void rk_source_auto_free(rk_source **source) { /* for RK_AUTO */
  * the first file is opened. */
 rk_status rk_source_allow_packed_column(rk_source *source, int32_t column);
 /* Of columns that features with `key` alone read, whole numbers without a sign beyond those with one are
- * their 64 bits, no error: nothing shows them as numbers. Before the first file is opened. */
+ * their 64 bits, no error (rk_column.is_unsigned). Before the first file is opened. */
 void rk_source_take_any_bits(rk_source *source);
 /* Open the next file, when no piece of the one before is used any more; *found = false: there is none. */
 rk_status rk_source_next_file(rk_source *source, bool *found);

@@ -237,7 +237,9 @@ rk_span rk_format_f32(float value, char scratch[RK_VALUE_BYTES]) {
 rk_span rk_value_as_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]) {
     if (column->type == RK_COLUMN_TEXT) return rk_column_text(column, value);
     if (column->type == RK_COLUMN_I64) {
-        const char *text = rk_format_i64(column->i64[value], scratch);
+        const int64_t bits = column->i64[value];
+        const char *text =
+            column->is_unsigned ? rk_format_u64((uint64_t)bits, scratch) : rk_format_i64(bits, scratch);
         return (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
     }
     return column->type == RK_COLUMN_F32 ? rk_format_f32(column->f32[value], scratch)

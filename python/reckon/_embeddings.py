@@ -12,7 +12,7 @@ import numpy
 
 from . import errors
 from ._comm import Comm
-from ._library import check, lib
+from ._library import check, int64, lib
 from ._structs import Activation, DynamicOptions, EmbeddingsConfig, FeatureConfig, IdTensors, Initializer, KeyTotals, Optimizer, TableConfig, Tensor
 
 F32, BF16, F16, I32, I64, U8 = 0, 1, 2, 6, 7, 8  # rk_dtype
@@ -47,28 +47,29 @@ class Dynamic:
     cold_rows: int = 0
 
 
+_WHOLE_NUMBERS = ("ttl_steps", "keep", "min_count", "buckets", "cold_rows")
 _CHOICES = {"eviction": ("lru", "lfu", "none"), "counter": ("exact", "count_min", "bloom"), "missing": ("zeros", "oov")}
 
 
 def dynamic_struct(table: str, max_capacity: int, given: Dynamic) -> DynamicOptions:
-    numbers = {}
+    numbers = {field: int64(getattr(given, field), f"table '{table}': {field}") for field in _WHOLE_NUMBERS}
     for field, words in _CHOICES.items():
         word = getattr(given, field)
         if word not in words:
             raise errors.InvalidArgument(f"table '{table}': {field} is {word!r}", f"one of {', '.join(words)}")
         numbers[field] = words.index(word)
     return DynamicOptions(
-        max_capacity=max_capacity,
-        buckets=given.buckets,
+        max_capacity=int64(max_capacity, f"table '{table}': max_capacity"),
+        buckets=numbers["buckets"],
         eviction=numbers["eviction"],
         evict_to=given.evict_to,
-        ttl_steps=given.ttl_steps,
-        keep=given.keep,
-        min_count=given.min_count,
+        ttl_steps=numbers["ttl_steps"],
+        keep=numbers["keep"],
+        min_count=numbers["min_count"],
         probability=given.probability,
         counter=numbers["counter"],
         oov=bool(numbers["missing"]),
-        cold_rows=given.cold_rows,
+        cold_rows=numbers["cold_rows"],
     )
 
 

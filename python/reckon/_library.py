@@ -102,12 +102,21 @@ def text_bytes(text: Any, what: str = "text") -> bytes:
 
 def int32(value: Any, what: str, least: int = 0) -> int:
     """A whole number that C's int holds; ctypes would cut off what is above."""
+    return _whole_number(value, what, least, 2**31 - 1)
+
+
+def int64(value: Any, what: str) -> int:
+    """The same of int64_t, with any sign."""
+    return _whole_number(value, what, -(2**63), 2**63 - 1)
+
+
+def _whole_number(value: Any, what: str, least: int, most: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:
         raise errors.InvalidArgument(f"{what} is a {type(value).__name__}, {value!r}", "give a whole number") from None
-    if not least <= number < 2**31:
-        raise errors.InvalidArgument(f"{what} is {number}", f"from {least} to 2147483647")
+    if not least <= number <= most:
+        raise errors.InvalidArgument(f"{what} is {number}", f"from {least} to {most}")
     return number
 
 

@@ -1,6 +1,7 @@
 /* Rows of a model for prediction that are not in its own memory: they are in one place, and only read. The
  * collection asks it where each table's rows are, and its lookups read them there. A place is a table of
- * these functions: the files of an export (train/checkpoint/mapped_rows.h), Redis (redis/redis_rows.h). */
+ * these functions: the files of an export (train/checkpoint/mapped_rows.h), Redis
+ * (redis/redis_row_source.h). */
 #ifndef RK_EMBEDDING_ROW_SOURCE_H
 #define RK_EMBEDDING_ROW_SOURCE_H
 

@@ -1,5 +1,5 @@
 /* Where a model's embedding rows are, behind one protocol: in this process (local/local_store.h), over ranks
- * (sharded/sharded.h), or nowhere, if a model has no tables. A new kind of store is a table of these
+ * (sharded/sharded_store.h), or nowhere, if a model has no tables. A new kind of store is a table of these
  * functions and a line in tests/embedding/test_store.c.
  *
  * A batch:

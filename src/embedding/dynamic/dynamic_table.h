@@ -2,12 +2,12 @@
  * themselves are the table's (local/table_storage.h). Keys that have none share the first rows: row 0, or
  * the cold row that a key's hash gives.
  *
- * A training batch: begin cuts its uses into chunks; find_chunk finds the rows of their keys, and marks them
- * as used by the batch; decide finds out, a group of buckets at a time, what is to become of keys without
- * rows; reserve takes the memory that this needs, and the caller makes room for the rows. If one of these
- * fails, cancel leaves the table as it was. Then count_chunk counts uses of the rows that were found, and
- * apply does what was decided for a group; they cannot fail. End. Any thread may do any chunk or group of any
- * table.
+ * A training batch: begin_batch cuts its uses into chunks; find_rows_of_chunk finds the rows of their keys,
+ * and marks them as used by the batch; decide_admissions finds out, a group of buckets at a time, what is to
+ * become of keys without rows; reserve_new_rows takes the memory that this needs, and the caller makes room
+ * for the rows. If one of these fails, cancel_batch leaves the table as it was. Then count_uses_of_chunk
+ * counts uses of the rows that were found, and apply_admissions does what was decided for a group; they
+ * cannot fail. Last, end_batch. Any thread may do any chunk or group of any table.
  *
  * Thread rule: find by any number of threads, while nothing else is called. */
 #ifndef RK_EMBEDDING_DYNAMIC_DYNAMIC_TABLE_H

@@ -40,7 +40,7 @@ typedef struct rk_row_range {
 } rk_row_range;
 
 /* What the public calls do: with rows that are all here (collection.c), or on several ranks
- * (collection/over_ranks.c). `batch` is an rk_lookup's. */
+ * (collection/sharded_embeddings.c). `batch` is an rk_lookup's. */
 typedef struct rk_embeddings_ops {
     void (*free)(rk_embeddings *embeddings);
     uint64_t (*bytes)(const rk_embeddings *embeddings);

@@ -278,7 +278,7 @@ rk_status rk_in_flight_batch_read_gradients_header(const rk_in_flight_batch *j, 
 rk_status rk_in_flight_batch_receive_gradients(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_in_flight_batch_update_rows(rk_sharded *s, rk_in_flight_batch *j);
 /* Batches in flight are moved on by the caller or by a communication thread (sharded_pipeline.c). enqueue:
- * the batch's ids are sent; mark_returned: all that it needs of the trainer is sent. */
+ * the batch's ids are sent; mark_gradients_sent: all that it needs of the trainer is sent. */
 void rk_sharded_enqueue_batch(rk_sharded *s, rk_in_flight_batch *j);
 void rk_sharded_mark_gradients_sent(rk_sharded *s, rk_in_flight_batch *j);
 rk_status rk_sharded_wait_for_batch_state(rk_sharded *s, const rk_in_flight_batch *j,

@@ -69,9 +69,13 @@ struct rk_graph {
 
 /* A graph that keeps the whole batch runs a block of samples through a segment of its nodes, then the next.
  * Forward, a node that needs sums over the batch first begins a segment; backward it ends one. Where
- * gradients are to be whole early (rk_graph_runs_node_by_node), each node is a segment. */
+ * gradients are to be whole early (rk_graph_runs_node_by_node), and in a graph for prediction alone, each
+ * node is a segment. */
 static inline int32_t rk_node_n_passes(const rk_node *node) {
     return node && node->op ? node->op->n_passes : 0;
+}
+static inline bool rk_node_is_elementwise(const rk_node *node) {
+    return node->op && node->op->is_elementwise;
 }
 static inline bool rk_graph_begins_segment(const rk_graph *graph, size_t node) {
     return graph->node_by_node || rk_node_n_passes(graph->nodes[node]);

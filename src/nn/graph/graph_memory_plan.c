@@ -1,6 +1,6 @@
 /* Places in a run's memory: every value, gradient and what forward saves lives from its first to its last
- * use, and pieces whose lives do not meet share memory. Time: of N nodes, node i runs forward at i and
- * backward at 2N-1-i; or a segment so, where blocks of samples run through it one after the other. */
+ * use, and pieces whose lives do not meet share memory. Time: forward counts up, and backward goes on from
+ * there. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -145,12 +145,19 @@ typedef struct times {
     int64_t end;
 } times;
 
+/* Nodes that blocks run through together have one time: those of a segment, or else elementwise neighbours.
+ * A segment's first node waits for sums: backward it ends the one before. */
 static void find_times(const rk_graph *graph, bool by_segments, times *out) {
+    bool segments = by_segments && !graph->node_by_node;
+    rk_node **nodes = graph->nodes;
     int64_t n = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
-        out->backward[i] = -n;
-        if (!by_segments || rk_graph_begins_segment(graph, i)) n++;
+        bool begins =
+            segments ? rk_graph_begins_segment(graph, i)
+                     : !(i > 0 && rk_node_is_elementwise(nodes[i - 1]) && rk_node_is_elementwise(nodes[i]));
+        n += begins;
         out->forward[i] = n;
+        out->backward[i] = segments && !begins ? -n : 1 - n;
     }
     out->end = 2 * (n + 1);
     for (size_t i = 0; i < graph->n_nodes; i++) out->backward[i] += out->end - 1;
@@ -233,6 +240,7 @@ done:
 rk_status rk_graph_plan_memory(rk_graph *graph) {
     rk_place *places;
     choose_micro_batch_size(graph);
+    if (!graph->training) graph->node_by_node = true; /* predictions share memory between all nodes */
     find_used_values(graph);
     find_first_gradient_writers(graph);
     RK_TRY(find_partial_batch_nodes(graph));

@@ -145,14 +145,10 @@ static rk_status backward_node(const pass *p, const rk_run *block, const rk_node
     return node->op->backward(&run, node);
 }
 
-static bool is_elementwise(const rk_node *node) {
-    return node->op && node->op->is_elementwise;
-}
-
 /* Of nodes first .. last-1, those that run together at the end where a pass begins. */
 static size_t count_elementwise(const rk_graph *g, size_t first, size_t last, bool backward) {
     size_t n = 0;
-    while (n < last - first && is_elementwise(g->nodes[backward ? last - 1 - n : first + n])) n++;
+    while (n < last - first && rk_node_is_elementwise(g->nodes[backward ? last - 1 - n : first + n])) n++;
     return n ? n : 1;
 }
 

@@ -403,6 +403,46 @@ static void test_predicted_pairs(void **state) {
     }
 }
 
+/* Chains of elementwise nodes, of which other values, longer ones too, begin and end beside them. */
+static rk_value make_random_chains(rk_graph *graph, rk_value x, uint64_t seed) {
+    static const char *const kinds[] = {"relu", "sigmoid", "tanh", "gelu"};
+    rk_rng rng = {seed, 7, 0};
+    rk_value values[40] = {x};
+    int n = 1;
+    for (int k = 0; k < 4; k++) {
+        rk_value from = values[rk_rng_below(&rng, (uint64_t)n)];
+        values[n++] = rk_linear(graph, NULL, from, 200 + (int32_t)rk_rng_below(&rng, 400), true, RK_F32);
+        for (uint64_t left = 1 + rk_rng_below(&rng, 6); left > 0; left--, n++)
+            values[n] = rk_graph_add_op(graph, kinds[rk_rng_below(&rng, 4)], NULL, NULL, &values[n - 1], 1);
+    }
+    return rk_linear(graph, "out", values[n - 1], 2, true, RK_F32);
+}
+
+/* Blocks share memory between values that a run of the whole batch keeps apart: the same bits. */
+static void test_random_chains(void **state) {
+    (void)state;
+    enum { N = 400, TRIALS = 60 };
+    static float from[N * 8], found[2][N * 2];
+    rk_rng rng = {4, 1, 0};
+    for (int k = 0; k < N * 8; k++) from[k] = (float)rk_rng_normal(&rng);
+    for (uint64_t trial = 0; trial < TRIALS; trial++) {
+        for (int whole = 0; whole < 2; whole++) {
+            rk_graph *graph;
+            OK(rk_graph_create(3, &graph));
+            inferred i = {.from = from, .to = found[whole]};
+            const rk_graph_hooks hooks = {.context = &i, .read = read_samples, .loss = write_samples};
+            i.x = rk_graph_add_input(graph, "x", (rk_shape){1, 8});
+            i.y = make_random_chains(graph, i.x, trial);
+            rk_graph_mark_output(graph, i.y);
+            if (whole) rk_graph_retain_values(graph);
+            OK(rk_graph_finish(graph, N, false));
+            OK(rk_graph_forward(graph, N, false, 0, &hooks));
+            rk_graph_free(graph);
+        }
+        assert_memory_equal(found[0], found[1], sizeof found[0]);
+    }
+}
+
 static void test_frozen_without_memory(void **state) {
     (void)state;
     long live = rk_alloc_live();
@@ -499,6 +539,7 @@ int main(void) {
         cmocka_unit_test(test_dropout_beside_a_norm),
         cmocka_unit_test(test_frozen),
         cmocka_unit_test(test_predicted_pairs),
+        cmocka_unit_test(test_random_chains),
         cmocka_unit_test(test_frozen_without_memory),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_out_of_memory),

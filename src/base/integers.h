@@ -33,6 +33,12 @@ static inline uint64_t rk_load_u64(const void *at) {
     return word;
 }
 
+/* For qsort and bsearch of uint64, at any address. */
+static inline int rk_compare_u64(const void *a, const void *b) {
+    uint64_t x = rk_load_u64(a), y = rk_load_u64(b);
+    return x < y ? -1 : x > y;
+}
+
 /* Whether the value is one of values [n], ascending. */
 static inline bool rk_sorted_contains(const int64_t *values, int64_t n, int64_t value) {
     int64_t first = 0, end = n;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/integers.h"
 #include "base/thread/parallel_failure.h"
 #include "base/memory.h"
 #include "base/thread/parallel.h"
@@ -20,13 +21,6 @@ void rk_dynamic_sort_by_key(const rk_dynamic_table *t, int64_t *rows, size_t n) 
     rk_dynamic_sort_rows(t, rows, n, row_key_comes_before);
 }
 
-static int compare_keys(const void *a, const void *b) {
-    uint64_t x, y;
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return x < y ? -1 : x > y;
-}
-
 /* Where each bucket's rows and candidates begin among all. */
 typedef struct listing {
     rk_dynamic_table *table;
@@ -37,7 +31,7 @@ static void list_candidates_of_bucket(rk_dynamic_table *t, const rk_key_bucket *
     int64_t n = 0, *keys = t->candidate_keys + at;
     for (uint32_t i = 0; i < bucket->counted_size; i++)
         if (bucket->uses[i]) keys[n++] = bucket->counted[i];
-    qsort(keys, (size_t)n, sizeof *keys, compare_keys);
+    qsort(keys, (size_t)n, sizeof *keys, rk_compare_u64);
     for (int64_t i = 0; i < n; i++)
         t->candidate_counts[at + i] = (int32_t)rk_key_bucket_read_count(bucket, keys[i]);
 }

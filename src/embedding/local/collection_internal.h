@@ -125,9 +125,10 @@ rk_status rk_batch_context_prepare_bags(const rk_embeddings *embeddings, rk_batc
 /* Of dynamic tables (dynamic_rows.c): a feature's checked keys become the rows that they have; those of a
  * training batch the rows that they have from now on, whatever comes of it. */
 rk_status rk_dynamic_rows_find(const rk_table *table, rk_feature_bags *use);
-/* Adds a feature's keys of samples first .. first+n-1: those that sequences keep. Weights may drop some. */
-rk_status rk_feature_list_keys(const rk_feature_config *feature, int64_t first, int64_t n, const rk_ids *ids,
-                               rk_key_list *out);
+/* Adds the keys of a table's features in samples first .. first+n-1: those that sequences keep. Weights may
+ * drop some. ids [n_features]. */
+rk_status rk_embeddings_list_keys_of_table(const rk_embeddings *embeddings, int32_t t, int64_t first,
+                                           int64_t n, const rk_ids *ids, rk_key_list *out);
 /* Rows that were found become places, of tables that have rows on a disk; those are read. */
 rk_status rk_dynamic_rows_load_from_disk(const rk_embeddings *embeddings, rk_batch_context *batch_context);
 rk_status rk_dynamic_rows_assign_batch(rk_embeddings *embeddings, rk_batch_context *batch_context);

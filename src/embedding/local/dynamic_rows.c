@@ -226,8 +226,8 @@ rk_status rk_dynamic_rows_assign_batch(rk_embeddings *e, rk_batch_context *batch
     return RK_OK;
 }
 
-rk_status rk_feature_list_keys(const rk_feature_config *feature, int64_t first, int64_t n, const rk_ids *ids,
-                               rk_key_list *out) {
+static rk_status list_keys_of_feature(const rk_feature_config *feature, int64_t first, int64_t n,
+                                      const rk_ids *ids, rk_key_list *out) {
     int64_t most = feature->max_sequence_length, begin = rk_ids_begin_of_sample(ids, first);
     if (!most) {
         int64_t length = rk_ids_begin_of_sample(ids, first + n) - begin;
@@ -241,10 +241,10 @@ rk_status rk_feature_list_keys(const rk_feature_config *feature, int64_t first, 
     return RK_OK;
 }
 
-static rk_status list_keys_of_table(const rk_embeddings *e, int32_t t, int64_t first, int64_t n,
-                                    const rk_ids *ids, rk_key_list *keys) {
+rk_status rk_embeddings_list_keys_of_table(const rk_embeddings *e, int32_t t, int64_t first, int64_t n,
+                                           const rk_ids *ids, rk_key_list *out) {
     for (int32_t k = e->table_begins[t]; k < e->table_begins[t + 1]; k++)
-        RK_TRY(rk_feature_list_keys(&e->features[e->by_table[k]], first, n, &ids[e->by_table[k]], keys));
+        RK_TRY(list_keys_of_feature(&e->features[e->by_table[k]], first, n, &ids[e->by_table[k]], out));
     return RK_OK;
 }
 
@@ -252,7 +252,7 @@ void rk_embeddings_prefetch(rk_embeddings *e, int64_t first, int64_t n, const rk
     for (int32_t t = 0; t < e->n_tables; t++) {
         if (!e->tables[t].tier) continue;
         rk_key_list *keys = rk_disk_row_cache_prefetch_keys(e->tables[t].tier);
-        if (list_keys_of_table(e, t, first, n, ids, keys) != RK_OK)
+        if (rk_embeddings_list_keys_of_table(e, t, first, n, ids, keys) != RK_OK)
             keys->n = 0; /* the batch will read them */
     }
 }

@@ -13,13 +13,10 @@ static size_t part_bytes(int64_t n) {
 
 /* All of the table's uses; then the different keys in their place, by part. */
 static rk_status list_uses(const rk_sharded *s, int32_t t, rk_prefetch_keys *a) {
-    const rk_embeddings *e = s->trainer_tables;
     a->uses.n = 0;
-    for (int32_t k = e->table_begins[t]; k < e->table_begins[t + 1] && s->next.ids; k++) {
-        int32_t f = e->by_table[k];
-        RK_TRY(rk_feature_list_keys(&e->features[f], s->next.first, s->next.n, &s->next.ids[f], &a->uses));
-    }
-    return RK_OK;
+    if (!s->next.ids) return RK_OK;
+    return rk_embeddings_list_keys_of_table(s->trainer_tables, t, s->next.first, s->next.n, s->next.ids,
+                                            &a->uses);
 }
 
 static void group_by_part(const rk_sharded *s, int32_t t, rk_prefetch_keys *a) {

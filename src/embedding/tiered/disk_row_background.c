@@ -2,6 +2,7 @@
  * batch to come are read. */
 #include <stdlib.h>
 
+#include "base/integers.h"
 #include "base/memory.h"
 #include "embedding/tiered/disk_row_cache.h"
 
@@ -31,11 +32,6 @@ rk_status rk_disk_row_cache_compact(rk_disk_row_cache *t) {
     return status;
 }
 
-static int by_number(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Where the keys' rows are on the disk: ascending, and each once. Keys become rows. */
 static rk_status find_places(rk_disk_row_cache *t) {
     rk_row_prefetch *a = &t->ahead;
@@ -48,7 +44,7 @@ static rk_status find_places(rk_disk_row_cache *t) {
         uint64_t where = t->where[rows[i]];
         if (where & RK_TIER_ON_DISK) a->places[n++] = where & ~RK_TIER_ON_DISK;
     }
-    if (n) qsort(a->places, n, sizeof *a->places, by_number);
+    if (n) qsort(a->places, n, sizeof *a->places, rk_compare_u64);
     for (size_t i = 0; i < n; i++)
         if (i == 0 || a->places[i] != a->places[a->n - 1]) a->places[a->n++] = a->places[i];
     return RK_OK;
@@ -94,7 +90,7 @@ rk_key_list *rk_disk_row_cache_prefetch_keys(rk_disk_row_cache *t) {
 
 const uint8_t *rk_disk_row_cache_prefetched_record(const rk_disk_row_cache *t, uint64_t place) {
     const rk_row_prefetch *a = &t->ahead;
-    const uint64_t *found = a->n ? bsearch(&place, a->places, a->n, sizeof *a->places, by_number) : NULL;
+    const uint64_t *found = a->n ? bsearch(&place, a->places, a->n, sizeof *a->places, rk_compare_u64) : NULL;
     return found ? a->records + (size_t)(found - a->places) * t->record_bytes : NULL;
 }
 

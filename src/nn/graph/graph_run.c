@@ -133,8 +133,10 @@ static rk_status forward_node(const pass *p, const rk_run *block, const rk_node 
 static rk_status backward_node(const pass *p, const rk_run *block, const rk_node *node) {
     rk_run run = *block;
     run.n = samples_of_node(p, block, node);
-    if (run.n == 0) zero_weight_gradient(&run, node);
-    if (run.n == 0) return RK_OK;
+    if (run.n == 0) {
+        zero_weight_gradient(&run, node);
+        return RK_OK;
+    }
     bool is_view = node->op && node->op->is_view;
     if (!node->is_used && !node->is_output && !is_view)
         zero_node_gradient(&run, node); /* a value that nothing reads */

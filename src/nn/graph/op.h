@@ -169,6 +169,11 @@ rk_real *rk_node_parameter_gradient(const rk_run *run, const rk_node *node,
 rk_status rk_node_add_parameter(rk_graph *graph, rk_node *node, const char *name, int64_t rows, int64_t cols,
                                 const rk_initializer *initializer, bool is_bias);
 rk_status rk_node_add_state(rk_node *node, const char *name, rk_real initial);
+/* The build function of operations whose output is shaped as their first input. */
+static inline rk_status rk_node_take_input_shape(rk_graph *graph, rk_node *node) {
+    node->shape = rk_node_input_shape(graph, node, 0);
+    return RK_OK;
+}
 rk_status rk_node_check_same_shapes(const rk_graph *graph, const rk_node *node,
                                     int32_t n); /* of the first n inputs */
 

@@ -9,11 +9,6 @@ static double epsilon_of_node(const rk_node *node) {
     return node->options.epsilon > 0 ? node->options.epsilon : 1e-12;
 }
 
-static rk_status l2_normalize_build(rk_graph *graph, rk_node *node) {
-    node->shape = rk_node_input_shape(graph, node, 0);
-    return RK_OK;
-}
-
 static rk_real inverse_l2_norm(const rk_real *x, int32_t n, double epsilon) {
     double length = sqrt((double)rk_dot_product_by_lanes(x, x, n));
     return (rk_real)(1 / (length > epsilon ? length : epsilon));
@@ -47,6 +42,6 @@ const rk_op rk_op_l2_normalize = {.name = "l2_normalize",
                                   .min_inputs = 1,
                                   .max_inputs = 1,
                                   .options = RK_OPTION_epsilon,
-                                  .build = l2_normalize_build,
+                                  .build = rk_node_take_input_shape,
                                   .forward = l2_normalize_forward,
                                   .backward = l2_normalize_backward};

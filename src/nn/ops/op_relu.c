@@ -2,11 +2,6 @@
 #include "kernels/kernels.h"
 #include "nn/graph/op.h"
 
-static rk_status relu_build(rk_graph *graph, rk_node *node) {
-    node->shape = rk_node_input_shape(graph, node, 0);
-    return RK_OK;
-}
-
 static rk_status relu_forward(const rk_run *run, const rk_node *node) {
     rk_relu_forward(rk_node_input(run, node, 0), run->n * rk_shape_size(node->shape),
                     rk_node_output(run, node));
@@ -25,6 +20,6 @@ const rk_op rk_op_relu = {.name = "relu",
                           .max_inputs = 1,
                           .is_elementwise = true,
                           .writes_gradient = true,
-                          .build = relu_build,
+                          .build = rk_node_take_input_shape,
                           .forward = relu_forward,
                           .backward = relu_backward};

@@ -2,11 +2,6 @@
 #include "nn/graph/op.h"
 #include "nn/ops/softmax.h"
 
-static rk_status softmax_build(rk_graph *graph, rk_node *node) {
-    node->shape = rk_node_input_shape(graph, node, 0);
-    return RK_OK;
-}
-
 static rk_status softmax_forward(const rk_run *run, const rk_node *node) {
     int32_t cols = node->shape.cols;
     const rk_real *x = rk_node_input(run, node, 0);
@@ -27,6 +22,6 @@ static rk_status softmax_backward(const rk_run *run, const rk_node *node) {
 const rk_op rk_op_softmax = {.name = "softmax",
                              .min_inputs = 1,
                              .max_inputs = 1,
-                             .build = softmax_build,
+                             .build = rk_node_take_input_shape,
                              .forward = softmax_forward,
                              .backward = softmax_backward};

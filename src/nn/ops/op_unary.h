@@ -6,11 +6,6 @@
 
 #include "nn/graph/op.h"
 
-static inline rk_status rk_unary_build(rk_graph *graph, rk_node *node) {
-    node->shape = rk_node_input_shape(graph, node, 0);
-    return RK_OK;
-}
-
 /* FORWARD: y from x. SLOPE: the derivative from x and y. */
 #define RK_UNARY_OP(name_, FORWARD, SLOPE)                                                \
     static rk_status name_##_forward(const rk_run *run, const rk_node *node) {            \
@@ -40,7 +35,7 @@ static inline rk_status rk_unary_build(rk_graph *graph, rk_node *node) {
                                  .min_inputs = 1,                                         \
                                  .max_inputs = 1,                                         \
                                  .is_elementwise = true,                                  \
-                                 .build = rk_unary_build,                                 \
+                                 .build = rk_node_take_input_shape,                       \
                                  .forward = name_##_forward,                              \
                                  .backward = name_##_backward};
 

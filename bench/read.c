@@ -51,7 +51,7 @@ static rk_status time_reading(char *file, const char *run_file, int64_t batch_si
     rk_status status;
     RK_GOTO(rk_file_read(run_file, &text, &n_text));
     RK_GOTO(rk_yaml_parse(run_file, text, n_text, &yaml));
-    RK_GOTO(rk_schema_bind(&rk_data_schema_table, &yaml, rk_yaml_get(yaml.root, "data"), &section));
+    RK_GOTO(rk_schema_bind(&rk_data_schema_table, &yaml, rk_yaml_find_key(yaml.root, "data"), &section));
     RK_GOTO(rk_file_size(file, &n_bytes));
     paths = section.train.path;
     n_paths = section.train.n_path;

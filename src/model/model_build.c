@@ -20,18 +20,19 @@
 /* A mistake in the run file: names the line of the model's kind. */
 static rk_status model_kind_error(const rk_model_options *options, const char *message) {
     const rk_yaml *yaml = options->yaml;
-    const rk_yaml_node *model = yaml ? rk_yaml_get(yaml->root, "model") : NULL;
-    const rk_yaml_node *kind = rk_yaml_get(model, "kind");
+    const rk_yaml_node *model = yaml ? rk_yaml_find_key(yaml->root, "model") : NULL;
+    const rk_yaml_node *kind = rk_yaml_find_key(model, "kind");
     return rk_yaml_error(yaml, kind ? kind : model, "%s", message);
 }
 
 /* What the run file asks of a GPU and does not get: names the line that asks for one. */
 static rk_status gpu_config_error(const rk_model_options *options, rk_status status) {
     bool is_asked_wrongly = status == RK_UNSUPPORTED || status == RK_INVALID_ARGUMENT;
-    return is_asked_wrongly ? rk_yaml_error(options->yaml,
-                                            options->yaml ? rk_yaml_get(options->yaml->root, "device") : NULL,
-                                            "%s", rk_last_error())
-                            : status;
+    return is_asked_wrongly
+               ? rk_yaml_error(options->yaml,
+                               options->yaml ? rk_yaml_find_key(options->yaml->root, "device") : NULL, "%s",
+                               rk_last_error())
+               : status;
 }
 
 static rk_status multiple_tasks_error(const rk_model_options *options, const rk_preset *preset) {

@@ -143,8 +143,8 @@ static unsigned accepted_keys_of_kind(int kind) {
 
 /* The node of a key of the section, else the section's, else NULL. */
 static const rk_yaml_node *find_model_key_node(const rk_yaml *yaml, const char *key) {
-    const rk_yaml_node *model = yaml ? rk_yaml_get(yaml->root, "model") : NULL;
-    const rk_yaml_node *node = rk_yaml_get(model, key);
+    const rk_yaml_node *model = yaml ? rk_yaml_find_key(yaml->root, "model") : NULL;
+    const rk_yaml_node *node = rk_yaml_find_key(model, key);
     return node ? node : model;
 }
 
@@ -227,7 +227,7 @@ static rk_status check_unused_keys(const rk_model_section *section, const rk_yam
 
 static bool kind_accepts_key(const rk_yaml_node *node, const char *key) {
     static const rk_model_section none;
-    const rk_yaml_node *said = rk_yaml_get(node, "kind");
+    const rk_yaml_node *said = rk_yaml_find_key(node, "kind");
     key_use keys[N_KEY_USES];
     int kind = N_KINDS;
     if (!said && node) said = node->short_form;

@@ -98,7 +98,7 @@ enum { N_USES = sizeof uses / sizeof uses[0] };
 
 /* Where no kind is said it is adam, most likely. */
 static bool accepts_key(const rk_yaml_node *node, const char *key) {
-    const rk_yaml_node *kind = rk_yaml_get(node, "kind");
+    const rk_yaml_node *kind = rk_yaml_find_key(node, "kind");
     if (!kind && node) kind = node->short_form;
     const char *name = kind && kind->scalar ? kind->scalar : kinds[RK_OPTIMIZER_ADAM];
     for (int k = 0; k < RK_OPTIMIZER_COUNT; k++)

@@ -24,7 +24,7 @@ static const rk_embedding_wants vectors = {true, false, NAN, NAN, NULL};
 static rk_status bind(setup *s, const char *text) {
     memset(s, 0, sizeof *s);
     OK(rk_yaml_parse("run.yaml", text, strlen(text), &s->yaml));
-    return rk_schema_bind(&rk_embedding_schema, &s->yaml, rk_yaml_get(s->yaml.root, "embedding"),
+    return rk_schema_bind(&rk_embedding_schema, &s->yaml, rk_yaml_find_key(s->yaml.root, "embedding"),
                           &s->section);
 }
 
@@ -258,14 +258,14 @@ static void test_overrides(void **state) {
     rk_collection_config collection;
     OK(rk_yaml_parse("run.yaml", "embedding: {dim: 4}", 19, &yaml));
     OK(rk_yaml_set(&yaml, "embedding.optimizer={kind: sgd, learning_rate: 0.25}"));
-    OK(rk_schema_bind(&rk_embedding_schema, &yaml, rk_yaml_get(yaml.root, "embedding"), &section));
+    OK(rk_schema_bind(&rk_embedding_schema, &yaml, rk_yaml_find_key(yaml.root, "embedding"), &section));
     OK(rk_collection_config_resolve(&section, &yaml, sources, N_SOURCES, vectors, NULL, &collection));
     assert_true(collection.tables[0].optimizer->kind == RK_OPTIMIZER_SGD &&
                 collection.tables[0].optimizer->learning_rate == 0.25 && collection.tables[0].dim == 4);
     rk_collection_config_release(&collection);
     rk_schema_release(&rk_embedding_schema, &section);
     OK(rk_yaml_set(&yaml, "embedding.features=[{name: usr}]"));
-    OK(rk_schema_bind(&rk_embedding_schema, &yaml, rk_yaml_get(yaml.root, "embedding"), &section));
+    OK(rk_schema_bind(&rk_embedding_schema, &yaml, rk_yaml_find_key(yaml.root, "embedding"), &section));
     rk_status status =
         rk_collection_config_resolve(&section, &yaml, sources, N_SOURCES, vectors, NULL, &collection);
     assert_int_equal(status, RK_CONFIG);

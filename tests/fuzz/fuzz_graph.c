@@ -33,8 +33,9 @@ static rk_status build(const char *text, char **graph) {
     rk_model *model;
     rk_status status;
     RK_GOTO(rk_yaml_parse("f.yaml", text, strlen(text), &yaml));
-    RK_GOTO(rk_schema_bind(&rk_model_schema, &yaml, rk_yaml_get(yaml.root, "model"), &section));
-    RK_GOTO(rk_schema_bind(&rk_embedding_schema, &yaml, rk_yaml_get(yaml.root, "embedding"), &embedding));
+    RK_GOTO(rk_schema_bind(&rk_model_schema, &yaml, rk_yaml_find_key(yaml.root, "model"), &section));
+    RK_GOTO(
+        rk_schema_bind(&rk_embedding_schema, &yaml, rk_yaml_find_key(yaml.root, "embedding"), &embedding));
     rk_model_options options = {.model = &section,
                                 .embedding = &embedding,
                                 .yaml = &yaml,

@@ -32,8 +32,9 @@ static inline void fixture_init(fixture *f, const char *text, const rk_data_feat
                                 int32_t n_features, int32_t n_dense, int32_t n_tasks) {
     memset(f, 0, sizeof *f);
     OK(rk_yaml_parse("run.yaml", text, strlen(text), &f->yaml));
-    OK(rk_schema_bind(&rk_model_schema, &f->yaml, rk_yaml_get(f->yaml.root, "model"), &f->model));
-    OK(rk_schema_bind(&rk_embedding_schema, &f->yaml, rk_yaml_get(f->yaml.root, "embedding"), &f->embedding));
+    OK(rk_schema_bind(&rk_model_schema, &f->yaml, rk_yaml_find_key(f->yaml.root, "model"), &f->model));
+    OK(rk_schema_bind(&rk_embedding_schema, &f->yaml, rk_yaml_find_key(f->yaml.root, "embedding"),
+                      &f->embedding));
     if (n_features) memcpy(f->features, features, (size_t)n_features * sizeof *features);
     f->tasks[0] = (rk_label_section){.name = (char *)"click", .weight = 1, .loss = 0};
     f->tasks[1] = (rk_label_section){.name = (char *)"rating", .weight = 0.5, .loss = 1};

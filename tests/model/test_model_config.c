@@ -11,7 +11,7 @@
 static rk_status read(const char *text, rk_model_section *out) {
     rk_yaml yaml;
     OK(rk_yaml_parse("run.yaml", text, strlen(text), &yaml));
-    rk_status status = rk_schema_bind(&rk_model_schema, &yaml, rk_yaml_get(yaml.root, "model"), out);
+    rk_status status = rk_schema_bind(&rk_model_schema, &yaml, rk_yaml_find_key(yaml.root, "model"), out);
     if (status == RK_OK) {
         status = rk_model_section_check_keys(out, &yaml);
         if (status != RK_OK) rk_schema_release(&rk_model_schema, out);

@@ -49,7 +49,7 @@ static rk_status add_plain_list(rk_settings *settings, const char *key, const rk
 static const char *name_of_entry(const rk_yaml_node *node) {
     static const char *const keys[] = {"name", "table", "kind"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        const rk_yaml_node *name = rk_yaml_get(node, keys[i]);
+        const rk_yaml_node *name = rk_yaml_find_key(node, keys[i]);
         if (name && name->kind == RK_YAML_SCALAR) return name->scalar;
     }
     return NULL;

@@ -345,7 +345,7 @@ static const rk_yaml_node *find_key_value(const rk_schema *schema, const rk_yaml
                                           const char *key) {
     bool is_scalar_key = schema->scalar_key && strcmp(key, schema->scalar_key) == 0;
     if (is_scalar_shorthand(schema, node)) return is_scalar_key ? node : NULL;
-    const rk_yaml_node *value = rk_yaml_get(node, key);
+    const rk_yaml_node *value = rk_yaml_find_key(node, key);
     return !value && is_scalar_key && node ? node->short_form : value;
 }
 

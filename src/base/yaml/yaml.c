@@ -39,7 +39,7 @@ void rk_yaml_release(rk_yaml *yaml) {
     *yaml = (rk_yaml){0};
 }
 
-const rk_yaml_node *rk_yaml_get(const rk_yaml_node *mapping, const char *key) {
+const rk_yaml_node *rk_yaml_find_key(const rk_yaml_node *mapping, const char *key) {
     if (!mapping || mapping->kind != RK_YAML_MAPPING) return NULL;
     for (size_t i = 0; i < mapping->n_children; i++)
         if (strcmp(mapping->children[i]->key, key) == 0) return mapping->children[i];

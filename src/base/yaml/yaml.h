@@ -33,7 +33,7 @@ rk_status rk_yaml_parse(const char *path, const char *text, size_t n_bytes, rk_y
 void rk_yaml_release(rk_yaml *yaml);
 
 /* NULL if absent or not a mapping. */
-const rk_yaml_node *rk_yaml_get(const rk_yaml_node *mapping, const char *key);
+const rk_yaml_node *rk_yaml_find_key(const rk_yaml_node *mapping, const char *key);
 
 /* Apply "train.learning_rate=0.1" or "data.features[2].dim=8" (an override's value is itself YAML); lines
  * read "--set". */

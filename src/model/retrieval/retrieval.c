@@ -8,8 +8,9 @@
 #include "model/step/ranks.h"
 
 static const rk_yaml_node *find_retrieval_key_node(const rk_yaml *yaml, const char *key) {
-    const rk_yaml_node *section = rk_yaml_get(yaml ? rk_yaml_get(yaml->root, "model") : NULL, "retrieval");
-    const rk_yaml_node *node = rk_yaml_get(section, key);
+    const rk_yaml_node *section =
+        rk_yaml_find_key(yaml ? rk_yaml_find_key(yaml->root, "model") : NULL, "retrieval");
+    const rk_yaml_node *node = rk_yaml_find_key(section, key);
     return node ? node : section;
 }
 

@@ -195,7 +195,7 @@ static rk_status concat_outputs(reader *r, rk_value *out) {
     *out =
         n == 1 ? values[0] : rk_graph_add_op(r->graph, "concat", RK_OUTPUTS_NAME, NULL, values, (int32_t)n);
     const rk_yaml_node *outputs =
-        rk_yaml_get(rk_yaml_get(r->yaml ? r->yaml->root : NULL, "model"), "outputs");
+        rk_yaml_find_key(rk_yaml_find_key(r->yaml ? r->yaml->root : NULL, "model"), "outputs");
     if (!outputs) outputs = rk_layer_yaml_node(r->yaml, s->n_layers - 1, "");
     RK_TRY(report_graph_error(r, outputs));
     rk_shape shape = rk_graph_shape(r->graph, *out);

@@ -91,10 +91,10 @@ static layer_kind layer_kind_of_op(int op) {
 }
 
 const rk_yaml_node *rk_layer_yaml_node(const rk_yaml *yaml, int64_t layer, const char *key) {
-    const rk_yaml_node *model = yaml ? rk_yaml_get(yaml->root, "model") : NULL,
-                       *layers = rk_yaml_get(model, "layers");
+    const rk_yaml_node *model = yaml ? rk_yaml_find_key(yaml->root, "model") : NULL,
+                       *layers = rk_yaml_find_key(model, "layers");
     if (!layers || layers->kind != RK_YAML_SEQUENCE || (size_t)layer >= layers->n_children) return model;
-    const rk_yaml_node *node = layers->children[layer], *child = rk_yaml_get(node, key);
+    const rk_yaml_node *node = layers->children[layer], *child = rk_yaml_find_key(node, key);
     return child ? child : node;
 }
 
@@ -199,7 +199,7 @@ static rk_status check_output_names(const rk_model_section *s, const rk_yaml *ya
             used[found] = true;
             continue;
         }
-        rk_yaml_error(yaml, rk_yaml_get(rk_yaml_get(yaml ? yaml->root : NULL, "model"), "outputs"),
+        rk_yaml_error(yaml, rk_yaml_find_key(rk_yaml_find_key(yaml ? yaml->root : NULL, "model"), "outputs"),
                       "there is no layer '%s'", s->outputs[i]);
         return rk_hint_nearest_name(RK_CONFIG, s->outputs[i], s->layers, sizeof *s->layers,
                                     offsetof(rk_layer_section, name), (size_t)s->n_layers);

@@ -4,8 +4,9 @@
 
 /* Its loss is over two vectors within the graph. */
 static rk_status refuse_two_tower(const rk_model_options *options) {
-    const rk_yaml_node *model = options->yaml ? rk_yaml_get(options->yaml->root, "model") : NULL;
-    rk_yaml_error(options->yaml, rk_yaml_get(model, "kind"), "model 'two_tower' cannot be written as layers");
+    const rk_yaml_node *model = options->yaml ? rk_yaml_find_key(options->yaml->root, "model") : NULL;
+    rk_yaml_error(options->yaml, rk_yaml_find_key(model, "kind"),
+                  "model 'two_tower' cannot be written as layers");
     return rk_error_hint(RK_CONFIG, "'reckon inspect --dot' draws it");
 }
 

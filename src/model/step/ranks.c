@@ -33,7 +33,8 @@ static rk_status check_micro_batch_count(const rk_model_options *options, const 
     int32_t n_trainers = ranks->roles.n_trainers;
     if (ranks->n_micro_batches >= n_trainers && ranks->n_micro_batches <= RK_MAX_LEAVES) return RK_OK;
     const rk_yaml_node *key =
-        options->yaml ? rk_yaml_get(rk_yaml_get(options->yaml->root, "cluster"), "virtual_shards") : NULL;
+        options->yaml ? rk_yaml_find_key(rk_yaml_find_key(options->yaml->root, "cluster"), "virtual_shards")
+                      : NULL;
     rk_status status =
         rk_yaml_error(options->yaml, key, "%lld virtual shards cannot be used with %d trainers",
                       (long long)ranks->n_micro_batches, n_trainers);

@@ -27,7 +27,7 @@ const rk_schema rk_cuda_schema = RK_SECTION_SCHEMA("cuda", rk_cuda_section, cuda
 rk_status rk_cuda_section_resolve(const rk_cuda_section *section, const rk_yaml *yaml, rk_model_device *out) {
     *out = (rk_model_device){.number = (int32_t)section->number, .tf32 = section->tf32, .late = true};
     if (!section->memory || rk_parse_bytes(section->memory, &out->memory_bytes)) return RK_OK;
-    rk_status status = rk_yaml_error(yaml, rk_yaml_get(rk_yaml_get(yaml->root, "cuda"), "memory"),
+    rk_status status = rk_yaml_error(yaml, rk_yaml_find_key(rk_yaml_find_key(yaml->root, "cuda"), "memory"),
                                      "must be a number of bytes, not '%s'", section->memory);
     return rk_error_hint(status, "such as 40GB, 512MB or 1.5TB");
 }

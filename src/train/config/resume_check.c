@@ -133,11 +133,12 @@ static rk_status compare_settings(const place *at, const rk_yaml_node *then, con
 static rk_status compare_mappings(const place *at, const rk_yaml_node *then, const rk_yaml_node *now) {
     for (size_t i = 0; i < then->n_children; i++) {
         const char *key = then->children[i]->key;
-        RK_TRY(compare_settings(&(place){.outer = at, .key = key}, then->children[i], rk_yaml_get(now, key)));
+        RK_TRY(compare_settings(&(place){.outer = at, .key = key}, then->children[i],
+                                rk_yaml_find_key(now, key)));
     }
     for (size_t i = 0; i < now->n_children; i++) {
         const char *key = now->children[i]->key;
-        if (!rk_yaml_get(then, key))
+        if (!rk_yaml_find_key(then, key))
             RK_TRY(compare_settings(&(place){.outer = at, .key = key}, NULL, now->children[i]));
     }
     return RK_OK;

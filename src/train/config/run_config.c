@@ -33,7 +33,7 @@ static rk_status check_root_keys(const rk_config *config) {
         return status;
     }
     for (int k = 0; k < 3; k += 2)
-        if (!rk_yaml_get(root, sections[k].key))
+        if (!rk_yaml_find_key(root, sections[k].key))
             return rk_error(RK_CONFIG, "%s: the key '%s' is missing", config->yaml.path, sections[k].key);
     return RK_OK;
 }
@@ -41,13 +41,14 @@ static rk_status check_root_keys(const rk_config *config) {
 static rk_status bind_sections(rk_config *c) {
     const rk_yaml_node *root = c->yaml.root;
     RK_TRY(check_root_keys(c));
-    RK_TRY(rk_schema_bind(&rk_data_schema_table, &c->yaml, rk_yaml_get(root, "data"), &c->data));
-    RK_TRY(rk_schema_bind(&rk_embedding_schema, &c->yaml, rk_yaml_get(root, "embedding"), &c->embedding));
-    RK_TRY(rk_schema_bind(&rk_model_schema, &c->yaml, rk_yaml_get(root, "model"), &c->model));
-    RK_TRY(rk_schema_bind(&rk_train_schema, &c->yaml, rk_yaml_get(root, "train"), &c->train));
-    RK_TRY(rk_schema_bind(&rk_cluster_schema, &c->yaml, rk_yaml_get(root, "cluster"), &c->cluster));
-    RK_TRY(rk_schema_bind(&rk_device_schema, &c->yaml, rk_yaml_get(root, "device"), &c->device));
-    return rk_schema_bind(&rk_cuda_schema, &c->yaml, rk_yaml_get(root, "cuda"), &c->cuda);
+    RK_TRY(rk_schema_bind(&rk_data_schema_table, &c->yaml, rk_yaml_find_key(root, "data"), &c->data));
+    RK_TRY(
+        rk_schema_bind(&rk_embedding_schema, &c->yaml, rk_yaml_find_key(root, "embedding"), &c->embedding));
+    RK_TRY(rk_schema_bind(&rk_model_schema, &c->yaml, rk_yaml_find_key(root, "model"), &c->model));
+    RK_TRY(rk_schema_bind(&rk_train_schema, &c->yaml, rk_yaml_find_key(root, "train"), &c->train));
+    RK_TRY(rk_schema_bind(&rk_cluster_schema, &c->yaml, rk_yaml_find_key(root, "cluster"), &c->cluster));
+    RK_TRY(rk_schema_bind(&rk_device_schema, &c->yaml, rk_yaml_find_key(root, "device"), &c->device));
+    return rk_schema_bind(&rk_cuda_schema, &c->yaml, rk_yaml_find_key(root, "cuda"), &c->cuda);
 }
 
 static bool task_is_binary(const rk_config *c, int64_t task) {
@@ -179,7 +180,7 @@ static rk_status resolve_metrics(rk_config *c) {
         RK_TRY(
             find_watched_metric(c, t->plateau.metric, t->plateau.line, &c->plateau_task, &c->plateau_metric));
     int task, metric;
-    const rk_yaml_node *names = rk_yaml_get(rk_yaml_get(c->yaml.root, "train"), "metrics");
+    const rk_yaml_node *names = rk_yaml_find_key(rk_yaml_find_key(c->yaml.root, "train"), "metrics");
     for (int64_t i = 0; i < t->n_metrics; i++)
         RK_TRY(
             find_metric_of_key(c, t->metrics[i], "metrics", names ? names->line : t->line, &task, &metric));
@@ -190,7 +191,7 @@ static rk_status resolve_metrics(rk_config *c) {
 /* Asynchronous ranks have no common moment to skip a step in. */
 static rk_status check_asynchronous_ranks(const rk_config *c) {
     if (!c->cluster.asynchronous) return RK_OK;
-    const rk_yaml_node *key = rk_yaml_get(rk_yaml_get(c->yaml.root, "cluster"), "asynchronous");
+    const rk_yaml_node *key = rk_yaml_find_key(rk_yaml_find_key(c->yaml.root, "cluster"), "asynchronous");
     if (c->train.staleness == 0)
         return rk_error_hint(
             rk_yaml_error(&c->yaml, key, "asynchronous training needs a 'train.staleness' of 1 or more"),
@@ -210,7 +211,7 @@ static rk_status check_asynchronous_ranks(const rk_config *c) {
 /* Each trainer holds its users against the items of the whole batch, of which readers send it a part. */
 static rk_status check_data_loader_ranks(const rk_config *c) {
     if (!rk_config_has_pairs(c) || c->cluster.reader_ranks == 0) return RK_OK;
-    const rk_yaml_node *key = rk_yaml_get(rk_yaml_get(c->yaml.root, "cluster"), "reader_ranks");
+    const rk_yaml_node *key = rk_yaml_find_key(rk_yaml_find_key(c->yaml.root, "cluster"), "reader_ranks");
     return rk_error_hint(
         rk_yaml_error(&c->yaml, key,
                       "not supported with 'model.kind: two_tower': every trainer reads the data itself"),
@@ -224,16 +225,17 @@ static rk_status check_device_settings(rk_config *c) {
     if (c->device.kind != RK_DEVICE_CUDA) return RK_OK;
     if (c->train.staleness)
         return rk_error_hint(
-            rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "train"), "staleness"),
+            rk_yaml_error(&c->yaml, rk_yaml_find_key(rk_yaml_find_key(root, "train"), "staleness"),
                           "not supported with 'device: cuda'"),
             "remove 'staleness'; on a GPU the next batch's ids are prepared during a step anyway");
     if (c->cluster.wire_dense > RK_DENSE_WIRE_F32)
-        return rk_error_hint(rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "cluster"), "wire_dense"),
-                                           "bf16 and int8 are not supported with 'device: cuda'"),
-                             "remove 'wire_dense': GPUs exchange dense gradients in f32");
+        return rk_error_hint(
+            rk_yaml_error(&c->yaml, rk_yaml_find_key(rk_yaml_find_key(root, "cluster"), "wire_dense"),
+                          "bf16 and int8 are not supported with 'device: cuda'"),
+            "remove 'wire_dense': GPUs exchange dense gradients in f32");
     if (c->cluster.virtual_shards > 1)
         return rk_error_hint(
-            rk_yaml_error(&c->yaml, rk_yaml_get(rk_yaml_get(root, "cluster"), "virtual_shards"),
+            rk_yaml_error(&c->yaml, rk_yaml_find_key(rk_yaml_find_key(root, "cluster"), "virtual_shards"),
                           "not supported with 'device: cuda'"),
             "remove 'virtual_shards', or train with 'device: cpu'");
     return RK_OK;

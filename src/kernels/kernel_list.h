@@ -31,8 +31,8 @@
       (const rk_rows *rows, int64_t row, const float *values, uint64_t seed, uint64_t counter),              \
       (rows, row, values, seed, counter))                                                                    \
     X(rk_bf16_round, (const float *from, void *to, int64_t n, bool wide), (from, to, n, wide))               \
-    X(rk_halves_round, (const float *from, int64_t n, bool bf16, uint16_t *out), (from, n, bf16, out))       \
-    X(rk_halves_widen, (const uint16_t *from, int64_t n, bool bf16, float *out), (from, n, bf16, out))       \
+    X(rk_f32_to_16_bits, (const float *from, int64_t n, bool bf16, uint16_t *out), (from, n, bf16, out))     \
+    X(rk_f32_from_16_bits, (const uint16_t *from, int64_t n, bool bf16, float *out), (from, n, bf16, out))   \
     X(rk_rows_quantize,                                                                                      \
       (const float *from, int64_t n, int64_t dim, int bits, uint8_t *out, int64_t stride, int64_t *failed),  \
       (from, n, dim, bits, out, stride, failed))                                                             \

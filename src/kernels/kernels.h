@@ -60,9 +60,9 @@ void rk_row_store(const rk_rows *rows, int64_t row, const float *values, uint64_
 void rk_bf16_round(const float *from, void *to, int64_t n, bool wide);
 
 /* out[i] = from[i] rounded to bf16, or to f16, nearest even; what is finite stays so. */
-void rk_halves_round(const float *from, int64_t n, bool bf16, uint16_t *out);
+void rk_f32_to_16_bits(const float *from, int64_t n, bool bf16, uint16_t *out);
 /* And back, which is exact. */
-void rk_halves_widen(const uint16_t *from, int64_t n, bool bf16, float *out);
+void rk_f32_from_16_bits(const uint16_t *from, int64_t n, bool bf16, float *out);
 
 /* Rows [n, dim] as FBGEMM's rowwise codes, each of which stands for code * scale + least:
  *

@@ -1,4 +1,4 @@
-/* The bodies of rk_row_load, rk_row_store, rk_bf16_round, rk_halves_round, rk_halves_widen and
+/* The bodies of rk_row_load, rk_row_store, rk_bf16_round, rk_f32_to_16_bits, rk_f32_from_16_bits and
  * rk_rows_quantize (kernels/kernels.h), compiled once for each instruction set. */
 #include "kernels/kernel_list.h"
 #include "kernels/inline/row_load_store.h"
@@ -30,16 +30,16 @@ void RK_KERNEL_NAME(rk_bf16_round)(const float *restrict from, void *restrict to
         for (int64_t i = 0; i < n; i++) halves[i] = rk_bf16_from_f32(from[i]);
 }
 
-void RK_KERNEL_NAME(rk_halves_round)(const float *restrict from, int64_t n, bool bf16,
-                                     uint16_t *restrict out) {
+void RK_KERNEL_NAME(rk_f32_to_16_bits)(const float *restrict from, int64_t n, bool bf16,
+                                       uint16_t *restrict out) {
     if (bf16)
         for (int64_t i = 0; i < n; i++) out[i] = rk_bf16_from_f32_finite(from[i]);
     else
         for (int64_t i = 0; i < n; i++) out[i] = rk_f16_from_f32_finite(from[i]);
 }
 
-void RK_KERNEL_NAME(rk_halves_widen)(const uint16_t *restrict from, int64_t n, bool bf16,
-                                     float *restrict out) {
+void RK_KERNEL_NAME(rk_f32_from_16_bits)(const uint16_t *restrict from, int64_t n, bool bf16,
+                                         float *restrict out) {
     if (bf16)
         for (int64_t i = 0; i < n; i++) out[i] = rk_bf16_to_f32(from[i]);
     else

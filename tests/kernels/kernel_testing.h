@@ -33,10 +33,10 @@ static bool tried(const char *name, bool mark) {
     return false;
 }
 
-static const char *const row_kernels[] = {"rk_ids_check",    "rk_finite_check",      "rk_bag_forward",
-                                          "rk_fused_update", "rk_sum_row_gradients", "rk_optimizer_step",
-                                          "rk_row_load",     "rk_row_store",         "rk_bf16_round",
-                                          "rk_halves_round", "rk_halves_widen",      "rk_rows_quantize"};
+static const char *const row_kernels[] = {"rk_ids_check",      "rk_finite_check",      "rk_bag_forward",
+                                          "rk_fused_update",   "rk_sum_row_gradients", "rk_optimizer_step",
+                                          "rk_row_load",       "rk_row_store",         "rk_bf16_round",
+                                          "rk_f32_to_16_bits", "rk_f32_from_16_bits",  "rk_rows_quantize"};
 
 static bool is_of_rows(const char *name) {
     for (size_t i = 0; i < sizeof row_kernels / sizeof *row_kernels; i++)

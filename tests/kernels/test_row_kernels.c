@@ -535,23 +535,23 @@ static void test_bf16_round(void **state) {
 /* Every half there is, widened and rounded back; and floats of all magnitudes. */
 static void test_halves(void **state) {
     (void)state;
-    tried("rk_halves_round", true);
-    tried("rk_halves_widen", true);
+    tried("rk_f32_to_16_bits", true);
+    tried("rk_f32_from_16_bits", true);
     enum { N = 65536 + 7 };
     static float wide[2][N];
     static uint16_t halves[2][N], all[N];
     for (int i = 0; i < N; i++) all[i] = (uint16_t)i;
     for (int bf16 = 0; bf16 < 2; bf16++)
         for (int isa = 1; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
-            rk_halves_widen_scalar(all, N, bf16, wide[0]);
-            rk_halves_widen_on[isa](all, N, bf16, wide[1]);
+            rk_f32_from_16_bits_scalar(all, N, bf16, wide[0]);
+            rk_f32_from_16_bits_on[isa](all, N, bf16, wide[1]);
             assert_memory_equal(wide[0], wide[1], sizeof wide[0]);
             for (int i = 0; i < N; i++)
                 assert_int_equal(rk_f32_bits(wide[0][i]),
                                  rk_f32_bits(bf16 ? rk_bf16_to_f32(all[i]) : rk_f16_to_f32(all[i])));
             for (int i = 0; i < N; i++) wide[0][i] = rk_f32_from_bits((uint32_t)i * 65521u);
-            rk_halves_round_scalar(wide[0], N, bf16, halves[0]);
-            rk_halves_round_on[isa](wide[0], N, bf16, halves[1]);
+            rk_f32_to_16_bits_scalar(wide[0], N, bf16, halves[0]);
+            rk_f32_to_16_bits_on[isa](wide[0], N, bf16, halves[1]);
             assert_memory_equal(halves[0], halves[1], sizeof halves[0]);
             for (int i = 0; i < N; i++)
                 assert_int_equal(halves[0][i], bf16 ? rk_bf16_from_f32_finite(wide[0][i])

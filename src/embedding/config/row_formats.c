@@ -42,7 +42,7 @@ void rk_row_format_encode(rk_export_rows rows, const float *from, int64_t n, int
         rk_rows_quantize(from, n, dim, rows == RK_EXPORT_ROWS_INT8 ? 8 : 4, out,
                          rk_row_format_columns(rows, dim), failed);
     else
-        rk_halves_round(from, n * dim, rows == RK_EXPORT_ROWS_BF16, out);
+        rk_f32_to_16_bits(from, n * dim, rows == RK_EXPORT_ROWS_BF16, out);
 }
 
 rk_status rk_row_format_encode_error(rk_export_rows rows, const char *table, int64_t row) {
@@ -68,7 +68,7 @@ rk_rows rk_row_format_view_rows(rk_export_rows rows, int64_t dim, const void *da
 
 void rk_row_values_to_f32(rk_dtype type, const void *from, int64_t n, float *out) {
     if (type != RK_F32)
-        rk_halves_widen(from, n, type == RK_BF16, out);
+        rk_f32_from_16_bits(from, n, type == RK_BF16, out);
     else if (n)
         memcpy(out, from, (size_t)n * sizeof *out);
 }

@@ -315,14 +315,14 @@ const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
 
 void rk_wire_pack(void *to, rk_dtype wire, const float *from, int64_t n) {
     if (wire != RK_F32)
-        rk_halves_round(from, n, wire == RK_BF16, to);
+        rk_f32_to_16_bits(from, n, wire == RK_BF16, to);
     else if (n)
         memcpy(to, from, (size_t)n * sizeof *from);
 }
 
 void rk_wire_unpack(float *to, rk_dtype wire, const void *from, int64_t n) {
     if (wire != RK_F32)
-        rk_halves_widen(from, n, wire == RK_BF16, to);
+        rk_f32_from_16_bits(from, n, wire == RK_BF16, to);
     else if (n)
         memcpy(to, from, (size_t)n * sizeof *to);
 }

@@ -23,7 +23,7 @@ static bool reserve_bytes(rk_buffer *buffer, size_t n_bytes) {
     size_t need = buffer->n_bytes + n_bytes + 1;
     size_t more = buffer->capacity ? buffer->capacity + buffer->capacity / 4 : 64;
     if (need > buffer->capacity)
-        buffer->status = rk_grow_to(&buffer->data, &buffer->capacity, need < more ? more : need, 1);
+        buffer->status = rk_array_grow_to(&buffer->data, &buffer->capacity, need < more ? more : need, 1);
     return buffer->status == RK_OK;
 }
 

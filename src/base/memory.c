@@ -191,11 +191,11 @@ static rk_status resize_array(void *array, size_t *capacity, size_t wanted, size
     return RK_OK;
 }
 
-rk_status rk_grow_to(void *array, size_t *capacity, size_t n, size_t bytes) {
+rk_status rk_array_grow_to(void *array, size_t *capacity, size_t n, size_t bytes) {
     return resize_array(array, capacity, *capacity ? n + n / 4 : n, bytes);
 }
 
-rk_status rk_grow(void *array, size_t n, size_t *capacity, size_t bytes) {
+rk_status rk_reserve_one_more(void *array, size_t n, size_t *capacity, size_t bytes) {
     if (n < *capacity) return RK_OK;
     return resize_array(array, capacity, *capacity < 8 ? 8 : *capacity + *capacity / 2, bytes);
 }

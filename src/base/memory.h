@@ -62,12 +62,12 @@ void rk_memory_auto_free(void *variable); /* a pointer to any object pointer */
 
 /* Room for n elements: exactly so many at first, with a quarter to spare where it grows. n == 0 may leave the
  * array NULL. */
-rk_status rk_grow_to(void *array, size_t *capacity, size_t n, size_t bytes);
+rk_status rk_array_grow_to(void *array, size_t *capacity, size_t n, size_t bytes);
 static inline rk_status rk_reserve(void *array, size_t *capacity, size_t n, size_t bytes) {
-    return n <= *capacity ? RK_OK : rk_grow_to(array, capacity, n, bytes);
+    return n <= *capacity ? RK_OK : rk_array_grow_to(array, capacity, n, bytes);
 }
 /* Room for one more element than the n that are there, with half as many to spare. */
-rk_status rk_grow(void *array, size_t n, size_t *capacity, size_t bytes);
+rk_status rk_reserve_one_more(void *array, size_t n, size_t *capacity, size_t bytes);
 
 /* Test hook: the `countdown`-th allocation from now (1 = the next) fails, and all after it if `sticky`; 0
  * turns it off. */

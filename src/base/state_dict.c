@@ -25,7 +25,7 @@ rk_status rk_state_dict_add(rk_state_dict *state, const char *name, rk_dtype typ
                             void *data) {
     RK_FAIL_IF(rk_state_dict_find(state, name) != NULL, RK_INTERNAL,
                "two tensors of the state are named '%s'", name);
-    RK_TRY(rk_grow(&state->entries, state->n, &state->capacity, sizeof *state->entries));
+    RK_TRY(rk_reserve_one_more(&state->entries, state->n, &state->capacity, sizeof *state->entries));
     rk_state_dict_entry entry = {.type = type, .n_dims = dim1 ? 2 : 1, .dims = {dim0, dim1}, .data = data};
     RK_TRY(rk_strdup(name, &entry.name));
     rk_status status = rk_name_map_add(&state->names, entry.name, (int64_t)state->n);

@@ -60,7 +60,7 @@ rk_status rk_export_load_keys(rk_exporting *x, const char *table, const rk_expor
                                 missing->type != rows->type)),
                RK_BAD_DATA, "table '%s' does not have a row for each of its keys", table);
     rk_exported_keys *keys;
-    RK_TRY(rk_grow(&x->keyed, x->n_keyed, &x->keyed_capacity, sizeof(rk_exported_keys *)));
+    RK_TRY(rk_reserve_one_more(&x->keyed, x->n_keyed, &x->keyed_capacity, sizeof(rk_exported_keys *)));
     RK_TRY(rk_alloc(1, sizeof *keys, &keys));
     x->keyed[x->n_keyed++] = keys;
     keys->n = stored->n_rows;

@@ -51,7 +51,7 @@ static rk_status register_name(rk_onnx_writer *w, const char *name) {
         rk_error(RK_UNSUPPORTED, "two values of the ONNX model are named '%s'", name);
         return rk_error_hint(RK_UNSUPPORTED, "give the label or the feature another name");
     }
-    RK_TRY(rk_grow(&w->names, w->n_names, &w->capacity, sizeof *w->names));
+    RK_TRY(rk_reserve_one_more(&w->names, w->n_names, &w->capacity, sizeof *w->names));
     RK_TRY(rk_strdup(name, &own));
     w->names[w->n_names] = own;
     RK_TRY(rk_name_map_add(&w->numbers, own, (int64_t)w->n_names++));

@@ -20,7 +20,7 @@ static rk_status add_update_pieces(rk_dense_optimizer *o, int32_t index) {
     o->n_values += (uint64_t)n;
     int64_t step = rows ? p->cols : whole ? n : CHUNK;
     for (int64_t first = 0; first < n; first += step) {
-        RK_TRY(rk_grow(&o->pieces, o->n_pieces, &o->pieces_capacity, sizeof *o->pieces));
+        RK_TRY(rk_reserve_one_more(&o->pieces, o->n_pieces, &o->pieces_capacity, sizeof *o->pieces));
         o->pieces[o->n_pieces++] =
             (rk_dense_piece){index, first, n - first < step ? n - first : step, first / step};
     }

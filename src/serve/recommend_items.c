@@ -74,7 +74,7 @@ static void release_choosing(choosing *g) {
 }
 
 static rk_status add_id(choosing *g, int64_t id, int64_t text) {
-    RK_TRY(rk_grow(&g->items, g->n, &g->capacity, sizeof *g->items));
+    RK_TRY(rk_reserve_one_more(&g->items, g->n, &g->capacity, sizeof *g->items));
     g->items[g->n] = (named_item){.id = id, .text = text, .order = g->n, .is_wanted = g->is_wanted};
     g->n++;
     return RK_OK;

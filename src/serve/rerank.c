@@ -68,7 +68,7 @@ static rk_status push_candidate(group *g, size_t k, candidate c) {
         sift_down_worst(g->best, k);
         return RK_OK;
     }
-    RK_TRY(rk_grow(&g->best, g->n, &g->capacity, sizeof *g->best));
+    RK_TRY(rk_reserve_one_more(&g->best, g->n, &g->capacity, sizeof *g->best));
     size_t at = g->n++;
     for (; at && scores_higher(&g->best[(at - 1) / 2], &c); at = (at - 1) / 2)
         g->best[at] = g->best[(at - 1) / 2];
@@ -80,7 +80,7 @@ static rk_status find_or_add_group(reranking *r, rk_span name, group **out) {
     int64_t number;
     RK_TRY(rk_vocabulary_add(&r->names, name, 1, &number));
     if ((size_t)number == r->n_groups) {
-        RK_TRY(rk_grow(&r->groups, r->n_groups, &r->groups_capacity, sizeof *r->groups));
+        RK_TRY(rk_reserve_one_more(&r->groups, r->n_groups, &r->groups_capacity, sizeof *r->groups));
         r->groups[r->n_groups++] = (group){0};
     }
     *out = &r->groups[number];

@@ -22,7 +22,7 @@ void rk_report_names_release(rk_report_names *names) {
 rk_status rk_report_names_add(rk_report_names *names, const char *name) {
     for (size_t i = 0; i < names->n; i++)
         if (strcmp(names->names[i], name) == 0) return RK_OK;
-    RK_TRY(rk_grow(&names->names, names->n, &names->capacity, sizeof *names->names));
+    RK_TRY(rk_reserve_one_more(&names->names, names->n, &names->capacity, sizeof *names->names));
     names->names[names->n++] = name;
     return RK_OK;
 }

@@ -36,7 +36,7 @@ int64_t rk_curve_find_best(const rk_curve *curve, bool larger_is_better) {
 static rk_status find_or_add_curve(rk_run_metrics_log *record, const char *name, rk_curve **out) {
     rk_curve *found = (rk_curve *)(size_t)rk_run_metrics_log_find_curve(record, name);
     if (!found) {
-        RK_TRY(rk_grow(&record->curves, record->n, &record->capacity, sizeof *record->curves));
+        RK_TRY(rk_reserve_one_more(&record->curves, record->n, &record->capacity, sizeof *record->curves));
         found = &record->curves[record->n];
         *found = (rk_curve){0};
         RK_TRY(rk_strdup(name, &found->name));
@@ -49,8 +49,8 @@ static rk_status find_or_add_curve(rk_run_metrics_log *record, const char *name,
 static rk_status add_value_to_curve(rk_run_metrics_log *record, const char *name, double step, double value) {
     rk_curve *curve;
     RK_TRY(find_or_add_curve(record, name, &curve));
-    RK_TRY(rk_grow(&curve->steps, curve->n, &curve->steps_capacity, sizeof *curve->steps));
-    RK_TRY(rk_grow(&curve->values, curve->n, &curve->values_capacity, sizeof *curve->values));
+    RK_TRY(rk_reserve_one_more(&curve->steps, curve->n, &curve->steps_capacity, sizeof *curve->steps));
+    RK_TRY(rk_reserve_one_more(&curve->values, curve->n, &curve->values_capacity, sizeof *curve->values));
     curve->steps[curve->n] = step;
     curve->values[curve->n++] = value;
     return RK_OK;

@@ -23,7 +23,7 @@ const char *rk_settings_find(const rk_settings *settings, const char *key) {
 }
 
 static rk_status add_setting(rk_settings *settings, const char *key, const char *value) {
-    RK_TRY(rk_grow(&settings->list, settings->n, &settings->capacity, sizeof *settings->list));
+    RK_TRY(rk_reserve_one_more(&settings->list, settings->n, &settings->capacity, sizeof *settings->list));
     rk_setting *setting = &settings->list[settings->n++];
     *setting = (rk_setting){0};
     RK_TRY(rk_strdup(key, &setting->key));

@@ -345,7 +345,7 @@ rk_status rk_served_model_check_rows(rk_served_model *model) {
     rk_status status = RK_OK;
     pthread_mutex_lock(&model->mutex);
     for (rk_served_version *v = model->versions; v && status == RK_OK; v = v->next) {
-        status = rk_grow(&list, n, &capacity, sizeof *list);
+        status = rk_reserve_one_more(&list, n, &capacity, sizeof *list);
         if (status != RK_OK) break;
         rk_served_version_ref(v);
         list[n++] = v;

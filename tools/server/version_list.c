@@ -38,7 +38,7 @@ static bool is_wanted_version_number(const rk_model_entry *e, int64_t pin, int64
 }
 
 static rk_status add_version(rk_version_list *list, int64_t number, char *path) {
-    rk_status status = rk_grow(&list->versions, list->n, &list->capacity, sizeof *list->versions);
+    rk_status status = rk_reserve_one_more(&list->versions, list->n, &list->capacity, sizeof *list->versions);
     if (status != RK_OK) {
         rk_free(path);
         return status;

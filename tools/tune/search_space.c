@@ -30,7 +30,7 @@ static rk_status add_key(rk_search_space *space, const char *text, const char *f
         RK_FAIL_IF(strlen(space->keys[k].key) == (size_t)(equals - text) &&
                        memcmp(space->keys[k].key, text, (size_t)(equals - text)) == 0,
                    RK_CONFIG, "the key '%s' is given twice", space->keys[k].key);
-    RK_TRY(rk_grow(&space->keys, space->n, &space->capacity, sizeof *space->keys));
+    RK_TRY(rk_reserve_one_more(&space->keys, space->n, &space->capacity, sizeof *space->keys));
     rk_search_key *key = &space->keys[space->n];
     *key = (rk_search_key){0};
     RK_TRY(rk_strndup(text, (size_t)(equals - text), &key->key));
@@ -68,7 +68,7 @@ rk_status rk_search_space_add_grid(rk_search_space *space, const char *text) {
     for (;;) {
         const char *end = find_value_end(at);
         RK_FAIL_IF(end == at, RK_CONFIG, "'%s' has an empty value", text);
-        RK_TRY(rk_grow(&key->values, key->n_values, &capacity, sizeof *key->values));
+        RK_TRY(rk_reserve_one_more(&key->values, key->n_values, &capacity, sizeof *key->values));
         RK_TRY(rk_strndup(at, (size_t)(end - at), &key->values[key->n_values]));
         key->n_values++;
         if (!*end) return RK_OK;

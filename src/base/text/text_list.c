@@ -5,7 +5,7 @@
 #include "base/memory.h"
 
 rk_status rk_text_list_add_span(rk_text_list *list, rk_span text) {
-    RK_TRY(rk_grow(&list->texts, list->n, &list->capacity, sizeof *list->texts));
+    RK_TRY(rk_reserve_one_more(&list->texts, list->n, &list->capacity, sizeof *list->texts));
     RK_TRY(rk_strndup(text.data, text.n_bytes, &list->texts[list->n]));
     list->n++;
     return RK_OK;

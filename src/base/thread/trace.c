@@ -80,7 +80,7 @@ void rk_trace_end(uint64_t begin, const char *name) {
     uint64_t end = rk_clock_us();
     pthread_mutex_lock(&trace.mutex);
     if (atomic_load(&trace.on) && trace.status == RK_OK) {
-        trace.status = rk_grow(&trace.spans, trace.n, &trace.capacity, sizeof *trace.spans);
+        trace.status = rk_reserve_one_more(&trace.spans, trace.n, &trace.capacity, sizeof *trace.spans);
         if (trace.status == RK_OK) trace.spans[trace.n++] = (span){name, begin, end, get_thread_number()};
     }
     pthread_mutex_unlock(&trace.mutex);

@@ -145,7 +145,7 @@ static rk_status read_children(reader *in, rk_yaml_node *node, yaml_event_type_t
         RK_TRY(next_event(in));
         if (in->event.type == end)
             return node->kind == RK_YAML_MAPPING ? check_duplicate_keys(in, node) : RK_OK;
-        RK_TRY(rk_grow(&node->children, node->n_children, &capacity, sizeof *node->children));
+        RK_TRY(rk_reserve_one_more(&node->children, node->n_children, &capacity, sizeof *node->children));
         rk_yaml_node **child = &node->children[node->n_children];
         RK_TRY(node->kind == RK_YAML_MAPPING ? read_pair(in, depth, child) : read_node(in, depth + 1, child));
         node->n_children++;
@@ -239,7 +239,8 @@ static rk_status find_or_add_child(rk_yaml_node *mapping, const char *key, size_
     child->line = child->key_line = -1;
     RK_TRY(rk_strndup(key, n_bytes, &child->key));
     size_t capacity = mapping->n_children; /* exact, so that this place is new */
-    RK_TRY(rk_grow(&mapping->children, mapping->n_children, &capacity, sizeof *mapping->children));
+    RK_TRY(
+        rk_reserve_one_more(&mapping->children, mapping->n_children, &capacity, sizeof *mapping->children));
     mapping->children[mapping->n_children] = child;
     *out = &mapping->children[mapping->n_children++];
     child = NULL;

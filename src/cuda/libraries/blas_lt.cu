@@ -200,7 +200,8 @@ static rk_status find_or_make_plan(rk_stream *stream, const rk_blas_shape *key, 
     RK_TRY(rk_blas_check_not_captured(stream));
     plan made = {};
     rk_status status = make_plan(blas, key, bias, &made);
-    if (status == RK_OK) status = rk_grow(&blas->plans, blas->n_plans, &blas->capacity, sizeof *blas->plans);
+    if (status == RK_OK)
+        status = rk_reserve_one_more(&blas->plans, blas->n_plans, &blas->capacity, sizeof *blas->plans);
     if (status != RK_OK) {
         free_plan(blas, &made);
         return status;

@@ -39,7 +39,7 @@ static bool stat_input_file(const char *path, rk_cache_input *out) {
 }
 
 static rk_status add_file(rk_cache_inputs *inputs, size_t number) {
-    RK_TRY(rk_grow(&inputs->files, number, &inputs->capacity, sizeof *inputs->files));
+    RK_TRY(rk_reserve_one_more(&inputs->files, number, &inputs->capacity, sizeof *inputs->files));
     const char *path = inputs->paths.texts[number];
     if (rk_path_is_memory_stream(path) || !stat_input_file(path, &inputs->files[number]))
         inputs->has_streams = true;

@@ -169,7 +169,7 @@ static rk_status load_windows(void *context, rk_cache_reader *r) {
     uint64_t n;
     RK_TRY(rk_cache_read_count(r, 1, &n));
     for (uint64_t i = 0; i < n; i++) {
-        RK_TRY(rk_grow(&list->windows, list->n, &list->capacity, sizeof *list->windows));
+        RK_TRY(rk_reserve_one_more(&list->windows, list->n, &list->capacity, sizeof *list->windows));
         rk_window *window = &list->windows[list->n];
         RK_TRY(rk_window_init(window, rk_transforms_schema(m->transforms), m->has_labels, m->has_weights,
                               m->has_groups));

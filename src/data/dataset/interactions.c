@@ -39,7 +39,7 @@ rk_status rk_batch_single_id(const rk_batch *batch, const rk_data_schema *schema
 }
 
 static rk_status append_pair(pair_list *list, pair p) {
-    RK_TRY(rk_grow(&list->pairs, list->n, &list->capacity, sizeof *list->pairs));
+    RK_TRY(rk_reserve_one_more(&list->pairs, list->n, &list->capacity, sizeof *list->pairs));
     list->pairs[list->n++] = p;
     return RK_OK;
 }

@@ -460,7 +460,7 @@ static rk_status keep_window_in_memory(rk_window_reader *r, rk_window *window) {
         return RK_OK;
     }
     rk_window_list *list = &r->kept;
-    RK_TRY(rk_grow(&list->windows, list->n, &list->capacity, sizeof *list->windows));
+    RK_TRY(rk_reserve_one_more(&list->windows, list->n, &list->capacity, sizeof *list->windows));
     list->windows[list->n++] = *window;
     r->kept_bytes += bytes;
     *window = (rk_window){0};

@@ -15,7 +15,7 @@ static const rk_arrow_opener *find_stream(const rk_arrow_streams *s, const char 
 rk_status rk_arrow_streams_add(rk_arrow_streams *s, const char *name, rk_open_stream open, void *user) {
     RK_FAIL_IF(!open || !name || !*name, RK_INVALID_ARGUMENT, "a stream needs a name and a function");
     RK_FAIL_IF(find_stream(s, name), RK_INVALID_ARGUMENT, "there is a stream '%s' already", name);
-    RK_TRY(rk_grow(&s->openers, s->n, &s->capacity, sizeof *s->openers));
+    RK_TRY(rk_reserve_one_more(&s->openers, s->n, &s->capacity, sizeof *s->openers));
     rk_arrow_opener *opener = &s->openers[s->n];
     *opener = (rk_arrow_opener){.open = open, .user = user};
     RK_TRY(rk_strdup(name, &opener->name));

@@ -129,7 +129,8 @@ rk_status rk_chunk_end_row(const rk_source *s, rk_chunk *chunk, rk_status status
         chunk->error_at = RK_AT_LINE;
         return status;
     }
-    RK_TRY(rk_grow(&chunk->lines, (size_t)columns->n_rows, &chunk->lines_capacity, sizeof *chunk->lines));
+    RK_TRY(rk_reserve_one_more(&chunk->lines, (size_t)columns->n_rows, &chunk->lines_capacity,
+                               sizeof *chunk->lines));
     chunk->lines[columns->n_rows] = chunk->n_lines;
     return rk_columns_end_row(columns);
 }

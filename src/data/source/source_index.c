@@ -30,7 +30,7 @@ void rk_source_index_free(rk_source_index *x) {
 }
 
 static rk_status add_piece_place(rk_source_index *x, rk_piece_place place) {
-    RK_TRY(rk_grow(&x->places, x->n_places, &x->capacity, sizeof *x->places));
+    RK_TRY(rk_reserve_one_more(&x->places, x->n_places, &x->capacity, sizeof *x->places));
     place.file_row = x->n_rows;
     x->places[x->n_places++] = place;
     x->n_rows += place.n_rows;

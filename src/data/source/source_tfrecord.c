@@ -29,8 +29,8 @@ static rk_status add_column_of_feature(void *context, rk_span name, rk_example_k
     tfrecord_state *state = context;
     (void)list;
     char *own_name;
-    RK_TRY(rk_grow(&state->columns, state->n, &state->columns_capacity, sizeof *state->columns));
-    RK_TRY(rk_grow(&state->known, state->n, &state->known_capacity, sizeof *state->known));
+    RK_TRY(rk_reserve_one_more(&state->columns, state->n, &state->columns_capacity, sizeof *state->columns));
+    RK_TRY(rk_reserve_one_more(&state->known, state->n, &state->known_capacity, sizeof *state->known));
     RK_TRY(rk_strndup(name.data, name.n_bytes, &own_name));
     state->known[state->n] =
         (known_feature){name.n_bytes, rk_example_feature_header_make(own_name, name.n_bytes, kind)};

@@ -64,7 +64,7 @@ static rk_status copy_feature(const rk_data_feature *pattern, const char *name, 
 }
 
 static rk_status append_feature(expander *e, rk_data_feature **out) {
-    RK_TRY(rk_grow(&e->made, e->n_made, &e->capacity, sizeof *e->made));
+    RK_TRY(rk_reserve_one_more(&e->made, e->n_made, &e->capacity, sizeof *e->made));
     *out = &e->made[e->n_made++];
     **out = (rk_data_feature){0};
     return RK_OK;

@@ -51,7 +51,7 @@ static rk_status add_to_sample(gatherer *g, double x) {
     if (!is_number_in_sample(number, g->n_halvings)) return RK_OK;
     if (g->n_sample == MAX_SAMPLE) drop_half_of_sample(g);
     if (!is_number_in_sample(number, g->n_halvings)) return RK_OK;
-    RK_TRY(rk_grow(&g->sample, g->n_sample, &g->sample_capacity, sizeof *g->sample));
+    RK_TRY(rk_reserve_one_more(&g->sample, g->n_sample, &g->sample_capacity, sizeof *g->sample));
     g->sample[g->n_sample++] = x;
     return RK_OK;
 }

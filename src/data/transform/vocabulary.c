@@ -47,8 +47,8 @@ rk_status rk_vocabulary_add(rk_vocabulary *d, rk_span text, int64_t count, int64
     size_t slot = find_slot(d, text);
     if (!d->slots[slot]) {
         RK_FAIL_IF(d->n >= UINT32_MAX - 1, RK_UNSUPPORTED, "more than 2^32 different values");
-        RK_TRY(rk_grow(&d->counts, d->n, &d->counts_capacity, sizeof *d->counts));
-        RK_TRY(rk_grow(&d->offsets, d->n + 1, &d->offsets_capacity, sizeof *d->offsets));
+        RK_TRY(rk_reserve_one_more(&d->counts, d->n, &d->counts_capacity, sizeof *d->counts));
+        RK_TRY(rk_reserve_one_more(&d->offsets, d->n + 1, &d->offsets_capacity, sizeof *d->offsets));
         RK_TRY(rk_reserve(&d->bytes, &d->bytes_capacity, d->n_bytes + text.n_bytes + 1, 1));
         if (text.n_bytes) memcpy(d->bytes + d->n_bytes, text.data, text.n_bytes);
         d->offsets[d->n] = d->n_bytes;

@@ -141,7 +141,7 @@ static rk_status add_parts_of_table(const rk_state_dict *state, const char *tabl
         const rk_state_dict_entry *entry = &state->entries[i];
         state_part part = {.entry = *entry};
         RK_TRY(parse_tensor_name(entry, table, &part));
-        RK_TRY(rk_grow(&parts->list, parts->n, &parts->capacity, sizeof *parts->list));
+        RK_TRY(rk_reserve_one_more(&parts->list, parts->n, &parts->capacity, sizeof *parts->list));
         parts->list[parts->n++] = part;
     }
     return RK_OK;
@@ -326,7 +326,7 @@ static rk_status unpack_state_parts(const wanted_tensors *wanted, const rk_messa
                                      .data = (char *)(size_t)from->data + at}};
         memcpy(part.name, header.name, sizeof part.name);
         at += header.n_bytes;
-        RK_TRY(rk_grow(&parts->list, parts->n, &parts->capacity, sizeof *parts->list));
+        RK_TRY(rk_reserve_one_more(&parts->list, parts->n, &parts->capacity, sizeof *parts->list));
         parts->list[parts->n++] = part;
     }
     return RK_OK;

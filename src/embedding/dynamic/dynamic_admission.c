@@ -142,7 +142,8 @@ static rk_status add_candidate_count(const rk_dynamic_table *t, rk_key_group *gr
                                      uint32_t uses) {
     group->n_refused += uses;
     if (t->config.min_count <= 1) return RK_OK;
-    RK_TRY(rk_grow(&group->counted, group->n_counted, &group->counted_capacity, sizeof *group->counted));
+    RK_TRY(rk_reserve_one_more(&group->counted, group->n_counted, &group->counted_capacity,
+                               sizeof *group->counted));
     group->counted[group->n_counted++] = (rk_counted_key){key, uses};
     return RK_OK;
 }
@@ -160,7 +161,8 @@ static rk_status admit_keys(rk_dynamic_table *t, rk_key_group *group) {
             RK_TRY(add_candidate_count(t, group, key, uses));
             continue;
         }
-        RK_TRY(rk_grow(&group->created, group->n_created, &group->created_capacity, sizeof *group->created));
+        RK_TRY(rk_reserve_one_more(&group->created, group->n_created, &group->created_capacity,
+                                   sizeof *group->created));
         group->created[group->n_created++] = (rk_new_key){key, -1, first, last, uses, absent[first].use};
     }
     return RK_OK;

@@ -194,7 +194,7 @@ static rk_status find_local_key_ranges(const rk_dynamic_table *t, rk_key_ranges 
     for (int64_t i = 0, last; i < given.n; i = last) {
         for (last = i; last < given.n && is_local_key(t, keys[last]); last++) own[n_own++] = last;
         if (last > i) {
-            RK_TRY(rk_grow(&ranges->list, ranges->n, &ranges->capacity, sizeof *ranges->list));
+            RK_TRY(rk_reserve_one_more(&ranges->list, ranges->n, &ranges->capacity, sizeof *ranges->list));
             ranges->list[ranges->n++] = (rk_key_range){given.first + i, last - i, given.at};
             given.at += last - i;
         } else {
@@ -218,7 +218,7 @@ static rk_status load_key_ranges(load *l, rk_key_ranges *ranges, rk_key_range gi
         RK_TRY(find_local_key_ranges(l->table, ranges, given, l->keys, own));
         l->own = own;
     } else {
-        RK_TRY(rk_grow(&ranges->list, ranges->n, &ranges->capacity, sizeof *ranges->list));
+        RK_TRY(rk_reserve_one_more(&ranges->list, ranges->n, &ranges->capacity, sizeof *ranges->list));
         ranges->list[ranges->n++] = given;
     }
     return load_keys_of_buckets(l);

@@ -61,7 +61,7 @@ static host_addresses *find_known_host(rk_redis_address_cache *a, const char *ho
 static rk_status store_addresses(rk_redis_address_cache *a, const host_addresses *h) {
     host_addresses *known = find_known_host(a, h->host, h->port);
     if (!known) {
-        RK_TRY(rk_grow(&a->hosts, a->n_hosts, &a->capacity, sizeof *a->hosts));
+        RK_TRY(rk_reserve_one_more(&a->hosts, a->n_hosts, &a->capacity, sizeof *a->hosts));
         known = &a->hosts[a->n_hosts++];
     }
     *known = *h;

@@ -58,7 +58,7 @@ static void mark_node_failed(rk_redis_node *node, const char *reason) {
 
 /* A command is an array of strings, each behind its length. */
 static rk_status append_command(rk_redis_node *node, int n_words, const rk_span *words, size_t number) {
-    RK_TRY(rk_grow(&node->queue, node->n_queued, &node->capacity, sizeof *node->queue));
+    RK_TRY(rk_reserve_one_more(&node->queue, node->n_queued, &node->capacity, sizeof *node->queue));
     node->queue[node->n_queued++] = number;
     if (!node->reader) return RK_OK;
     rk_buffer_printf(&node->output, "*%d\r\n", n_words);

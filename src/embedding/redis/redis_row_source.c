@@ -174,9 +174,10 @@ void rk_redis_row_reader_free(rk_redis_row_reader *reader) {
 
 static rk_status add_missing_row(rk_redis_row_reader *reader, const rk_stored_rows *t, rk_row_cache *cache,
                                  int64_t row, char *out) {
-    RK_TRY(rk_grow(&reader->missing, reader->n_missing, &reader->missing_capacity, sizeof *reader->missing));
-    RK_TRY(rk_grow(&reader->missing_rows, reader->n_missing, &reader->rows_capacity,
-                   sizeof *reader->missing_rows));
+    RK_TRY(rk_reserve_one_more(&reader->missing, reader->n_missing, &reader->missing_capacity,
+                               sizeof *reader->missing));
+    RK_TRY(rk_reserve_one_more(&reader->missing_rows, reader->n_missing, &reader->rows_capacity,
+                               sizeof *reader->missing_rows));
     reader->missing[reader->n_missing] = (rk_redis_command){.verb = RK_REDIS_GET_RANGE,
                                                             .key = t->key,
                                                             .number = row / t->block_rows,

@@ -32,7 +32,7 @@ void rk_row_manifest_release(rk_row_manifest *m) {
 
 rk_status rk_row_manifest_add(rk_row_manifest *m, const char *prefix, const char *table, int64_t n_rows,
                               int32_t dim, rk_export_rows format) {
-    RK_TRY(rk_grow(&m->tables, m->n_tables, &m->capacity, sizeof *m->tables));
+    RK_TRY(rk_reserve_one_more(&m->tables, m->n_tables, &m->capacity, sizeof *m->tables));
     int64_t row_bytes =
         rk_row_format_columns(format, dim) * (int64_t)rk_dtype_bytes(rk_row_format_dtype(format));
     rk_stored_rows *t = &m->tables[m->n_tables++];

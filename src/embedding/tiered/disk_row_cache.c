@@ -157,8 +157,9 @@ void rk_disk_row_cache_drop_evicted(rk_disk_row_cache *t) {
 
 static rk_status add_missing_row(rk_disk_row_cache *t, int64_t row) {
     size_t n = (size_t)t->n_missing;
-    RK_TRY(rk_grow(&t->missing, n, &t->missing_capacity, sizeof *t->missing));
-    RK_TRY(rk_grow(&t->missing_places, n, &t->missing_places_capacity, sizeof *t->missing_places));
+    RK_TRY(rk_reserve_one_more(&t->missing, n, &t->missing_capacity, sizeof *t->missing));
+    RK_TRY(
+        rk_reserve_one_more(&t->missing_places, n, &t->missing_places_capacity, sizeof *t->missing_places));
     t->missing[n] = row;
     t->missing_places[n] = t->where[row];
     t->where[row] = PENDING;

@@ -165,7 +165,7 @@ static rk_status add_file_locked(rk_row_log *log) {
     RK_AUTOFREE char *path = NULL;
     int descriptor;
     RK_TRY(check_disk_limit(log));
-    RK_TRY(rk_grow(&log->files, log->n_files, &log->files_capacity, sizeof *log->files));
+    RK_TRY(rk_reserve_one_more(&log->files, log->n_files, &log->files_capacity, sizeof *log->files));
     RK_TRY(rk_row_file_path(log->directory, log->next_file, &path));
     close_idle_files(log);
     RK_TRY(create_file(log, path, &descriptor));

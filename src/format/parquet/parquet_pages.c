@@ -185,7 +185,7 @@ static rk_status list_pages(const rk_parquet *file, const rk_parquet_chunk *chun
         RK_TRY(rk_parquet_read_page_header(file, chunk, at, &page));
         if (page.type == RK_PARQUET_DATA_PAGE || page.type == RK_PARQUET_DATA_PAGE_V2) {
             RK_TRY(count_page_rows(file, chunk, leaf, memory, &page, &n_page_rows));
-            RK_TRY(rk_grow(places, n, &capacity, sizeof **places));
+            RK_TRY(rk_reserve_one_more(places, n, &capacity, sizeof **places));
             (*places)[n++] = (rk_parquet_page_place){at, row};
             row += n_page_rows;
             n_values += (uint64_t)page.n_values;
@@ -195,7 +195,7 @@ static rk_status list_pages(const rk_parquet *file, const rk_parquet_chunk *chun
     if (row != n_rows)
         return rk_error(RK_BAD_DATA, "its pages have %lld rows, and the row group %lld", (long long)row,
                         (long long)n_rows);
-    RK_TRY(rk_grow(places, n, &capacity, sizeof **places));
+    RK_TRY(rk_reserve_one_more(places, n, &capacity, sizeof **places));
     (*places)[n] = (rk_parquet_page_place){at, row};
     *n_places = (int64_t)n;
     return RK_OK;

@@ -73,7 +73,8 @@ static rk_status add_leaf(walker *w, const rk_parquet_element *e, levels at) {
     RK_TRY(w->name.status);
     RK_TRY(set_leaf_type(w, e, &leaf));
     if (at.repetition > 1) leaf.column.refused = "lists of lists are not supported";
-    RK_TRY(rk_grow(&file->leaves, (size_t)file->n_leaves, &file->leaves_capacity, sizeof *file->leaves));
+    RK_TRY(rk_reserve_one_more(&file->leaves, (size_t)file->n_leaves, &file->leaves_capacity,
+                               sizeof *file->leaves));
     RK_TRY(rk_strdup(w->name.data ? w->name.data : "", &leaf.column.name));
     file->leaves[file->n_leaves++] = leaf;
     return RK_OK;

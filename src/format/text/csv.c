@@ -67,7 +67,8 @@ static inline const char *next_special_byte(scanner *s) {
 
 static inline rk_status append_field(rk_csv_record *record, const char *begin, const char *end) {
     if (record->n_fields == record->capacity)
-        RK_TRY(rk_grow(&record->fields, record->n_fields, &record->capacity, sizeof *record->fields));
+        RK_TRY(rk_reserve_one_more(&record->fields, record->n_fields, &record->capacity,
+                                   sizeof *record->fields));
     record->fields[record->n_fields++] = (rk_span){begin, (size_t)(end - begin)};
     return RK_OK;
 }

@@ -23,7 +23,7 @@ static rk_status parse_labels(rk_span word, rk_libsvm_row *row) {
     for (;;) {
         const char *comma = memchr(at, ',', (size_t)(end - at));
         rk_span part = {at, (size_t)((comma ? comma : end) - at)};
-        RK_TRY(rk_grow(&row->labels, row->n_labels, &row->labels_capacity, sizeof *row->labels));
+        RK_TRY(rk_reserve_one_more(&row->labels, row->n_labels, &row->labels_capacity, sizeof *row->labels));
         RK_FAIL_IF(!rk_parse_f32(part, &row->labels[row->n_labels]), RK_BAD_DATA,
                    "the label '%.*s' is not a number", rk_span_printed_bytes(part), part.data);
         row->n_labels++;
@@ -44,8 +44,8 @@ static rk_status parse_id_value_pair(rk_span word, rk_libsvm_row *row) {
     }
     RK_FAIL_IF(!rk_parse_i64(left, &id), RK_BAD_DATA, "'%.*s' is not index:value",
                rk_span_printed_bytes(word), word.data);
-    RK_TRY(rk_grow(&row->ids, row->n_ids, &row->ids_capacity, sizeof *row->ids));
-    RK_TRY(rk_grow(&row->values, row->n_ids, &row->values_capacity, sizeof *row->values));
+    RK_TRY(rk_reserve_one_more(&row->ids, row->n_ids, &row->ids_capacity, sizeof *row->ids));
+    RK_TRY(rk_reserve_one_more(&row->values, row->n_ids, &row->values_capacity, sizeof *row->values));
     row->ids[row->n_ids] = id;
     row->values[row->n_ids] = 1;
     if (colon)

@@ -92,7 +92,7 @@ static rk_status allocate_node(rk_graph *graph, const rk_op *op, const char *nam
     }
     RK_FAIL_IF(rk_graph_find_value(graph, name) >= 0, RK_INVALID_ARGUMENT,
                "two nodes of the graph are named '%s'", name);
-    RK_TRY(rk_grow(&graph->nodes, graph->n_nodes, &graph->nodes_capacity, sizeof *graph->nodes));
+    RK_TRY(rk_reserve_one_more(&graph->nodes, graph->n_nodes, &graph->nodes_capacity, sizeof *graph->nodes));
     rk_node *node;
     RK_TRY(rk_alloc(1, sizeof *node, &node));
     rk_status status = rk_strdup(name, &node->name);

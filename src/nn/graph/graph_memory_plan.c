@@ -33,7 +33,7 @@ typedef struct planner {
 static rk_status add_memory_interval(planner *p, int64_t *place, int64_t reals, int64_t birth,
                                      int64_t death) {
     if (reals == 0) return RK_OK;
-    RK_TRY(rk_grow(&p->pieces, p->n, &p->capacity, sizeof *p->pieces));
+    RK_TRY(rk_reserve_one_more(&p->pieces, p->n, &p->capacity, sizeof *p->pieces));
     p->pieces[p->n] =
         (piece){place, (reals + LINE_REALS - 1) / LINE_REALS * LINE_REALS, 0, birth, death, p->n};
     p->n++;

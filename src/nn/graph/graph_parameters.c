@@ -44,8 +44,8 @@ void rk_parameter_initialize(const rk_graph *graph, rk_parameter *parameter,
 
 rk_status rk_node_add_parameter(rk_graph *graph, rk_node *node, const char *name, int64_t rows, int64_t cols,
                                 const rk_initializer *initializer, bool is_bias) {
-    RK_TRY(rk_grow(&graph->parameters, graph->n_parameters, &graph->parameters_capacity,
-                   sizeof *graph->parameters));
+    RK_TRY(rk_reserve_one_more(&graph->parameters, graph->n_parameters, &graph->parameters_capacity,
+                               sizeof *graph->parameters));
     rk_parameter p = {.rows = rows,
                       .cols = cols,
                       .is_bias = is_bias,

@@ -271,7 +271,7 @@ static rk_status order_by_hash(int64_t *keys, int64_t n, int64_t *places) {
 
 static rk_status place_keys(rk_model_reader *m, const char *table, int64_t *keys, int64_t n) {
     rk_key_places *to;
-    RK_TRY(rk_grow(&m->placed, m->n_placed, &m->placed_capacity, sizeof *m->placed));
+    RK_TRY(rk_reserve_one_more(&m->placed, m->n_placed, &m->placed_capacity, sizeof *m->placed));
     to = &m->placed[m->n_placed];
     *to = (rk_key_places){0};
     m->n_placed++;

@@ -74,7 +74,7 @@ static rk_status find_or_add_tensor(rk_stored_tensors *tensors, const char *name
     if (at < 0) {
         RK_AUTOFREE char *own = NULL;
         RK_TRY(rk_strdup(name, &own));
-        RK_TRY(rk_grow(&tensors->list, tensors->n, &tensors->capacity, sizeof *tensors->list));
+        RK_TRY(rk_reserve_one_more(&tensors->list, tensors->n, &tensors->capacity, sizeof *tensors->list));
         RK_TRY(rk_name_map_add(&tensors->names, own, (int64_t)tensors->n));
         at = (int64_t)tensors->n++;
         tensors->list[at] = (rk_stored_tensor){
@@ -89,7 +89,7 @@ static rk_status add_part_to_tensor(rk_stored_tensors *tensors, rk_stored_tensor
                                     const rk_tensor_part *part, const rk_safetensors_entry *entry) {
     RK_FAIL_IF(tensor->type != entry->type || tensor->n_rows != part->n_rows, RK_BAD_DATA,
                "tensor '%s': another part of it has another shape or dtype", entry->name);
-    RK_TRY(rk_grow(&tensor->parts, tensor->n_parts, &tensor->capacity, sizeof *tensor->parts));
+    RK_TRY(rk_reserve_one_more(&tensor->parts, tensor->n_parts, &tensor->capacity, sizeof *tensor->parts));
     tensor->parts[tensor->n_parts++] = (rk_stored_part){.file = (int32_t)tensors->n_files - 1,
                                                         .begin = entry->begin,
                                                         .first = part->first,

@@ -12,7 +12,7 @@ void rk_evaluation_release(rk_evaluation *e) {
 
 rk_status rk_evaluation_add_shown_metric(rk_evaluation *e, const char *name, double value) {
     char *own;
-    RK_TRY(rk_grow(&e->shown, (size_t)e->n_shown, &e->shown_capacity, sizeof *e->shown));
+    RK_TRY(rk_reserve_one_more(&e->shown, (size_t)e->n_shown, &e->shown_capacity, sizeof *e->shown));
     RK_TRY(rk_strdup(name, &own));
     e->shown[e->n_shown++] = (rk_metric){own, value};
     return RK_OK;

@@ -410,7 +410,7 @@ static rk_status read_before_image(void *context, const char *name, int64_t n, i
 /* As it is: the dense part stays. */
 static rk_status keep_residual(void *context, const char *name, size_t n, const void *values) {
     conversion *c = context;
-    RK_TRY(rk_grow(&c->residuals, c->n_residuals, &c->max_residuals, sizeof *c->residuals));
+    RK_TRY(rk_reserve_one_more(&c->residuals, c->n_residuals, &c->max_residuals, sizeof *c->residuals));
     RK_TRY(rk_alloc(n, sizeof **c->residuals, &c->residuals[c->n_residuals]));
     float *copy = c->residuals[c->n_residuals++];
     memcpy(copy, values, n * sizeof *copy);

@@ -97,7 +97,7 @@ static rk_status read_item_list(const rk_call *call, const rk_call_limits *limit
         if (null) continue;
         int64_t item = rk_item_catalog_find(call->version->catalog, name.data, name.n_bytes);
         if (item < 0) continue;
-        RK_TRY(rk_grow(&out->items, (size_t)out->n, &out->capacity, sizeof *out->items));
+        RK_TRY(rk_reserve_one_more(&out->items, (size_t)out->n, &out->capacity, sizeof *out->items));
         out->items[out->n++] = item;
     }
     sort_unique_items(out);

@@ -32,7 +32,7 @@ typedef struct rk_dataset_position {
     int64_t epoch;
     int64_t row;
 } rk_dataset_position;
-RK_API rk_dataset_position rk_dataset_tell(const rk_dataset *dataset);
+RK_API rk_dataset_position rk_dataset_current_position(const rk_dataset *dataset);
 RK_API rk_status rk_dataset_seek(rk_dataset *dataset, rk_dataset_position position);
 
 /* Rows of an epoch; -1 while unknown (before the first whole pass over a file without an index). */

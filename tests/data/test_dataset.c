@@ -132,7 +132,7 @@ static void test_order(void **state) {
         int64_t n = read_epoch(o.dataset, again);
         assert_int_equal(n, ROWS - row);
         assert_memory_equal(again, second + row, (size_t)n * sizeof *again);
-        rk_dataset_position at = rk_dataset_tell(o.dataset);
+        rk_dataset_position at = rk_dataset_current_position(o.dataset);
         assert_true(at.epoch == 2 && at.row == 0);
     }
     close_section(&o);

@@ -73,7 +73,7 @@ static rk_dataset *open_share(const opened *o, bool shuffle, int share, int n_sh
 /* What is left of the epoch at hand, of all shares, each asked in its turn as who trains on it would; every
  * share then says that it has ended. */
 static int64_t read_epoch(rk_dataset **shares, int n_shares, int64_t *order) {
-    rk_dataset_position at = rk_dataset_tell(shares[0]);
+    rk_dataset_position at = rk_dataset_current_position(shares[0]);
     int64_t n = 0, row = at.row, window_rows = rk_dataset_window_rows(shares[0], BATCH);
     const rk_batch *batch;
     rk_status status;
@@ -83,14 +83,14 @@ static int64_t read_epoch(rk_dataset **shares, int n_shares, int64_t *order) {
         if ((status = rk_dataset_next(share, &batch)) != RK_OK) break;
         assert_int_equal(batch->first_row, row);
         row += batch->n;
-        assert_int_equal(rk_dataset_tell(share).row, row);
+        assert_int_equal(rk_dataset_current_position(share).row, row);
         for (int64_t i = 0; i < batch->n; i++) order[n++] = batch->features[0].ids[i];
     }
     if (status != RK_END) print_error("%s\n", rk_last_error());
     for (int s = 0; s < n_shares; s++) {
-        if (rk_dataset_tell(shares[s]).epoch == at.epoch)
+        if (rk_dataset_current_position(shares[s]).epoch == at.epoch)
             assert_int_equal(rk_dataset_next(shares[s], &batch), RK_END);
-        rk_dataset_position end = rk_dataset_tell(shares[s]);
+        rk_dataset_position end = rk_dataset_current_position(shares[s]);
         assert_true(end.epoch == at.epoch + 1 && end.row == 0);
         assert_int_equal(rk_dataset_n_rows(shares[s]), row);
     }

@@ -342,7 +342,7 @@ rk_status rk_dataset_next_endless(rk_dataset *d, const rk_batch **out) {
     return status == RK_END ? rk_error(RK_BAD_DATA, "the training data has no rows") : status;
 }
 
-rk_dataset_position rk_dataset_tell(const rk_dataset *d) {
+rk_dataset_position rk_dataset_current_position(const rk_dataset *d) {
     return d->position;
 }
 

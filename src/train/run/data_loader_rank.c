@@ -141,8 +141,8 @@ static rk_status send_status_answer(reading *r, rk_status found) {
 
 /* The next batch of the epoch, which may be over for this reader, asked again or not yet asked. */
 static rk_status next_batch_of_epoch(rk_dataset *dataset, int64_t epoch, const rk_batch **out) {
-    if (rk_dataset_tell(dataset).epoch > epoch) return RK_END;
-    while (rk_dataset_tell(dataset).epoch < epoch) {
+    if (rk_dataset_current_position(dataset).epoch > epoch) return RK_END;
+    while (rk_dataset_current_position(dataset).epoch < epoch) {
         rk_status status = rk_dataset_next(dataset, out);
         RK_FAIL_IF(status == RK_OK, RK_INTERNAL, "a data loader has batches left when the epoch is over");
         if (status != RK_END) return status;

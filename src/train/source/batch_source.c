@@ -210,7 +210,7 @@ static const rk_rank_batch *peek_into_dataset(rk_batch_source *f) {
 }
 
 static rk_dataset_position position_in_dataset(const rk_batch_source *f) {
-    return rk_dataset_tell(f->dataset);
+    return rk_dataset_current_position(f->dataset);
 }
 
 static rk_status seek_in_dataset(rk_batch_source *f, rk_dataset_position position) {

@@ -31,7 +31,7 @@ static rk_status train_by_hand(const rk_config *config) {
     while (status == RK_OK && (status = rk_dataset_next(dataset, &batch)) == RK_OK)
         status = rk_model_train(model, batch, &loss);
     if (status == RK_END) {
-        printf("one epoch by hand: %lld steps, last loss %.4f\n", (long long)rk_model_step(model), loss);
+        printf("one epoch by hand: %lld steps, last loss %.4f\n", (long long)rk_model_n_steps(model), loss);
         status = RK_OK;
     }
     rk_model_free(model);

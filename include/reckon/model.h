@@ -34,7 +34,7 @@ RK_API rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *
 RK_API rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predictions);
 
 RK_API int32_t rk_model_n_tasks(const rk_model *model);
-RK_API int64_t rk_model_step(const rk_model *model);        /* training steps done */
+RK_API int64_t rk_model_n_steps(const rk_model *model);     /* training steps done */
 RK_API rk_embeddings *rk_model_embeddings(rk_model *model); /* owned by the model; perhaps without tables */
 
 typedef enum rk_parameter_kind {

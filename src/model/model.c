@@ -12,7 +12,7 @@ int32_t rk_model_n_tasks(const rk_model *model) {
     return model->n_tasks;
 }
 
-int64_t rk_model_step(const rk_model *model) {
+int64_t rk_model_n_steps(const rk_model *model) {
     return model->step;
 }
 

@@ -36,7 +36,7 @@ static void test_every_preset(void **state) {
          * sqrt(epsilon) = 316. */
         assert_states_close(t.gpu, t.cpu, what, strstr(what, "masknet") ? 10 * CLOSE : CLOSE);
         for (uint64_t i = 0; i < 3; i++) check_predictions(&t, 80 + i, 60, what);
-        assert_int_equal(rk_model_step(t.gpu), N_SIZES);
+        assert_int_equal(rk_model_n_steps(t.gpu), N_SIZES);
         twins_release(&t);
     }
 }
@@ -105,7 +105,7 @@ static void test_late(void **state) {
     for (int i = 0; i < 6; i++) assert_losses_close(gpu[i + 1], cpu[i], "late", i);
     OK(rk_model_finish_oldest_batch(t.gpu, &gpu[7], &left));
     assert_false(left);
-    assert_int_equal(rk_model_step(t.gpu), 6);
+    assert_int_equal(rk_model_n_steps(t.gpu), 6);
     assert_states_close(t.gpu, t.cpu, "late", CLOSE);
     twins_release(&t);
 }
@@ -131,7 +131,7 @@ static void test_late_failures(void **state) {
     }
     bool left;
     OK(rk_model_finish_oldest_batch(t.gpu, &loss, &left));
-    assert_int_equal(rk_model_step(t.gpu), 5);
+    assert_int_equal(rk_model_n_steps(t.gpu), 5);
     assert_int_equal(rk_model_n_skipped_steps(t.gpu), 2);
     assert_states_close(t.gpu, t.cpu, "late failures", CLOSE);
     twins_release(&t);
@@ -264,7 +264,7 @@ static void test_skipped_steps_are_counted(void **state) {
         OK(rk_model_train(t.gpu, &b.batch, &loss));
         assert_true(isnan(loss));
         assert_int_equal(rk_model_n_skipped_steps(t.gpu), i + 1);
-        assert_int_equal(rk_model_step(t.gpu), i + 1);
+        assert_int_equal(rk_model_n_steps(t.gpu), i + 1);
     }
     assert_states_close(t.gpu, t.cpu, "skipped", CLOSE);
     twins_release(&t);

@@ -272,7 +272,7 @@ static void test_refusals(void **state) {
         assert_true(wanted != RK_OK);
         snprintf(said, sizeof said, "%s", rk_last_error());
         FAILS(rk_model_train(t.gpu, &b.batch, &loss), wanted, said);
-        assert_true(loss == 123 && rk_model_step(t.gpu) == 0);
+        assert_true(loss == 123 && rk_model_n_steps(t.gpu) == 0);
     }
     assert_states_close(t.gpu, t.cpu, "refusals", 0);
     twins_release(&t);

@@ -70,7 +70,7 @@ static outcome run_of(const char *text, const char *output, const char *where, i
     OK(rk_config_parse(text, "run.yaml", directory, overrides, 3, &config));
     OK(rk_trainer_create(config, &options, &trainer));
     OK(rk_trainer_run(trainer));
-    assert_int_equal(rk_model_step(trainer->model), steps);
+    assert_int_equal(rk_model_n_steps(trainer->model), steps);
     outcome out = {0};
     const rk_metric *metrics;
     OK(rk_trainer_evaluate(trainer, "valid", &metrics, &out.n_metrics));

@@ -347,7 +347,7 @@ static rk_status everything(const fixture *f, const rk_batch *batch) {
     rk_status status = rk_model_build(&f->options, &model);
     if (status == RK_OK) {
         status = rk_model_train(model, batch, &loss);
-        assert_int_equal(rk_model_step(model), status == RK_OK);
+        assert_int_equal(rk_model_n_steps(model), status == RK_OK);
     }
     if (status == RK_OK) {
         model->max_batch = 16; /* in pieces */

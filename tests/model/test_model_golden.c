@@ -244,7 +244,7 @@ static void train_case(const golden *g, const char *file, rk_optimizer_kind kind
         if (i == 0 && kind == RK_OPTIMIZER_SGD && !golden_device) compare_gradients(g, file, model);
         batch_release(&batch);
     }
-    assert_int_equal(rk_model_step(model), N_STEPS);
+    assert_int_equal(rk_model_n_steps(model), N_STEPS);
     comparison c = {g, file, prefix, 0};
     each_parameter(model, compare, &c);
     int n_wanted = 0;

@@ -40,7 +40,7 @@ static void test_learns(void **state) {
         for (int i = 0; i < 150; i++) OK(rk_model_train(model, &b.batch, i ? &last : &first));
         if (!(last < 0.8 * first))
             fail_msg("%s: the loss went from %g to %g only", usual_cases[c].text, first, last);
-        assert_int_equal(rk_model_step(model), 150);
+        assert_int_equal(rk_model_n_steps(model), 150);
         rk_model_free(model);
         fixture_release(&f);
     }
@@ -202,7 +202,7 @@ static void test_not_finite_changes_nothing(void **state) {
         b.dense[2 * N_USUAL_DENSE + 1] = NAN;
         if (strstr(usual_cases[c].text, "wide_deep") == NULL) assert_refused(model, &b.batch, NULL);
         train(model, 5, 1, 20, NULL); /* and the model goes on */
-        assert_int_equal(rk_model_step(model), 3);
+        assert_int_equal(rk_model_n_steps(model), 3);
         assert_int_equal(rk_model_n_skipped_steps(model), 0);
         rk_model_free(model);
         fixture_release(&f);
@@ -242,7 +242,7 @@ static void test_skipped_steps_are_counted(void **state) {
         OK(rk_model_train(other, &b.batch, &loss));
         assert_true(isnan(loss));
         assert_int_equal(rk_model_n_skipped_steps(other), i + 1);
-        assert_int_equal(rk_model_step(other), 1);
+        assert_int_equal(rk_model_n_steps(other), 1);
     }
     train(other, 1, 2, 30, NULL);
     rk_state_dict list = {0};
@@ -338,7 +338,7 @@ static void test_state_restores_the_run(void **state) {
             char *after = copy_state(model, &n_after);
             train(other, 30, 1, 30, NULL); /* anything else */
             restore(other, saved);
-            assert_int_equal(rk_model_step(other), 5);
+            assert_int_equal(rk_model_n_steps(other), 5);
             train(other, 10, 4, 30, again);
             char *other_after = copy_state(other, &n_again);
             assert_memory_equal(losses, again, sizeof losses);
@@ -389,7 +389,7 @@ static void test_batches_that_do_not_fit(void **state) {
           "the batch has 2 labels a sample, but the model has 1 tasks");
     b.sample_weights[3] = -1;
     FAILS(rk_model_train(model, &b.batch, &loss), RK_BAD_DATA, "row 1003: the sample weight -1 is negative");
-    assert_int_equal(rk_model_step(model), 0);
+    assert_int_equal(rk_model_n_steps(model), 0);
     rk_model_free(model);
     fixture_release(&f);
 }

@@ -350,7 +350,7 @@ static void test_refusals(void **state) {
     items[2] = ITEMS;
     FAILS(rk_model_train(model, &batch, &loss), RK_BAD_DATA, "row 2: feature 'item': there is no id 9");
     items[2] = 8;
-    assert_int_equal(rk_model_step(model), 0);
+    assert_int_equal(rk_model_n_steps(model), 0);
     rk_model_free(model);
     f.options.interactions = NULL;
     FAILS(rk_model_build(&f.options, &model), RK_INVALID_ARGUMENT,

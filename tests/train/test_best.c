@@ -39,7 +39,7 @@ static rk_status run(const char *output, const char *const *settings, size_t n,
     options.user = &trainer;
     OK(rk_trainer_create(config, &options, &trainer));
     rk_status status = rk_trainer_run(trainer);
-    *step = rk_model_step(rk_trainer_model(trainer));
+    *step = rk_model_n_steps(rk_trainer_model(trainer));
     rk_trainer_free(trainer);
     rk_config_free(config);
     return status;

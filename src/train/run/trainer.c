@@ -239,7 +239,7 @@ rk_model *rk_trainer_model(rk_trainer *t) {
 static rk_status log_test_metrics(rk_trainer *t) {
     return rk_run_log_add(&t->log, &(rk_log_entry){.kind = "test",
                                                    .epoch = rk_trainer_displayed_epoch(t),
-                                                   .step = rk_model_step(t->model),
+                                                   .step = rk_model_n_steps(t->model),
                                                    .loss = NAN,
                                                    .samples_per_second = NAN,
                                                    .learning_rate_factor = NAN,

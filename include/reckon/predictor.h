@@ -85,7 +85,7 @@ RK_API const char *rk_predictor_path(const rk_predictor *predictor); /* the chec
 /* "binary_cross_entropy" or "mse"; of a two_tower, whose loss is of a whole batch, NULL. */
 RK_API const char *rk_predictor_task_loss(const rk_predictor *predictor, int32_t task);
 /* A two_tower, which ranks items for users: evaluations rank all of them. */
-RK_API bool rk_predictor_retrieves(const rk_predictor *predictor);
+RK_API bool rk_predictor_can_retrieve(const rk_predictor *predictor);
 
 /* A feature of the run file, and where a batch has it: dense ones in columns first .. first + width-1 of its
  * dense numbers, others as features[first]. name: the predictor's. */

@@ -194,10 +194,10 @@ const char *rk_predictor_task_name(const rk_predictor *p, int32_t task) {
     return rk_config_has_pairs(p->config) ? "score" : p->config->data.labels[task].name;
 }
 const char *rk_predictor_task_loss(const rk_predictor *p, int32_t task) {
-    if (rk_predictor_retrieves(p)) return NULL;
+    if (rk_predictor_can_retrieve(p)) return NULL;
     return p->config->data.labels[task].loss == 0 ? "binary_cross_entropy" : "mse";
 }
-bool rk_predictor_retrieves(const rk_predictor *p) {
+bool rk_predictor_can_retrieve(const rk_predictor *p) {
     return rk_config_has_pairs(p->config);
 }
 int32_t rk_predictor_n_features(const rk_predictor *p) {
@@ -361,7 +361,7 @@ rk_status rk_predictor_rankings(rk_predictor *p, const char *split, const char *
     rk_dataset *dataset = NULL;
     rk_evaluation evaluation;
     rk_status status;
-    RK_FAIL_IF(!rk_predictor_retrieves(p), RK_UNSUPPORTED, "only a two_tower ranks items");
+    RK_FAIL_IF(!rk_predictor_can_retrieve(p), RK_UNSUPPORTED, "only a two_tower ranks items");
     RK_GOTO(find_ranking_metrics(names, n, &wanted));
     RK_GOTO(rk_predictor_check_same_on_ranks(p, split));
     RK_GOTO(rk_comm_agree_on_status(p->comm, rk_predictor_open_data(p, split, true, &dataset)));

@@ -96,7 +96,7 @@ static rk_status build_and_measure_index(indexing *g, rk_index_recall *result) {
 static rk_status read_vectors_and_build_index(rk_predictor *p, const rk_predictor_index_options *o,
                                               rk_index **out, rk_index_recall *result) {
     RK_AUTO(release_indexing) indexing g = {.predictor = p, .options = o};
-    RK_FAIL_IF(!rk_predictor_retrieves(p), RK_UNSUPPORTED,
+    RK_FAIL_IF(!rk_predictor_can_retrieve(p), RK_UNSUPPORTED,
                "only a two_tower has vectors of items to make an index of");
     g.dim = rk_model_vector_dim(p->model);
     RK_TRY(choose_items(&g));

@@ -167,7 +167,7 @@ rk_status rk_recommend_check_same_on_ranks(const rk_predictor *p, const rk_recom
 }
 
 rk_status rk_recommend_check_model(const rk_predictor *p) {
-    if (rk_predictor_retrieves(p)) return RK_OK;
+    if (rk_predictor_can_retrieve(p)) return RK_OK;
     return rk_error_hint(rk_error(RK_UNSUPPORTED,
                                   "the model scores rows that it is given, and only a "
                                   "two_tower finds items for users by itself"),

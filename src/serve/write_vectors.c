@@ -83,7 +83,8 @@ static rk_status write_names_and_vectors(const char *path, rk_named_vectors *v) 
 }
 
 static rk_status check_vector_options(const rk_predictor *p, const rk_recommend_options *o) {
-    RK_FAIL_IF(!rk_predictor_retrieves(p), RK_UNSUPPORTED, "only a two_tower has vectors of users and items");
+    RK_FAIL_IF(!rk_predictor_can_retrieve(p), RK_UNSUPPORTED,
+               "only a two_tower has vectors of users and items");
     RK_FAIL_IF(!o->output || (!rk_has_ending(o->output, ".npy") && !rk_has_ending(o->output, ".safetensors")),
                RK_INVALID_ARGUMENT, "vectors are written as .npy or .safetensors, not to '%s'",
                o->output ? o->output : "standard output");

@@ -257,7 +257,7 @@ static void recommend(const char *run, const char *where, answered *out) {
     options.k = candidates.k = 5;
     candidates.group = "u";
     OK(open_on(run, where, &predictor));
-    if (rk_predictor_retrieves(predictor))
+    if (rk_predictor_can_retrieve(predictor))
         OK(rk_predictor_recommend(predictor, &options, NULL));
     else
         OK(rk_predictor_rerank(predictor, "valid", &candidates, NULL));

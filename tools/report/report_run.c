@@ -146,7 +146,7 @@ static rk_status evaluate_run(const char *directory, rk_predictor *predictor,
                               const rk_report_options *options, rk_report_run *run) {
     const char *split = options->split ? options->split : "valid";
     RK_TRY(make_name_of_run(directory, &run->name));
-    run->ranks = rk_predictor_retrieves(predictor);
+    run->ranks = rk_predictor_can_retrieve(predictor);
     if (!run->ranks) RK_TRY(copy_task_names(predictor, run));
     RK_TRY(read_settings(predictor, &run->settings));
     RK_TRY(count_parameters(predictor, &run->n_parameters));

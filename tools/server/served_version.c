@@ -61,7 +61,7 @@ static rk_status fill_catalog(rk_served_version *v) {
     RK_AUTOFREE char *index = NULL;
     rk_recommend_options options = RK_RECOMMEND_OPTIONS_INIT;
     const rk_model_entry *e = v->entry;
-    bool retrieves = rk_predictor_retrieves(v->predictor);
+    bool retrieves = rk_predictor_can_retrieve(v->predictor);
     RK_FAIL_IF(!retrieves && (e->items || e->without_items || e->index), RK_CONFIG,
                "'%s' scores rows, and %s is of a two_tower alone", v->path,
                e->index   ? "index"

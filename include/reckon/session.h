@@ -36,9 +36,10 @@ RK_API rk_status rk_session_create(const rk_predictor *predictor, const rk_sessi
                                    rk_session **out);
 RK_API void rk_session_free(rk_session *session);
 
-/* The columns that rk_session_run reads, as rk_transforms_columns says. The caller calls out->release(out).
+/* The columns that rk_session_run reads, as rk_transforms_input_schema says. The caller calls
+ * out->release(out).
  */
-RK_API rk_status rk_session_schema(const rk_session *session, struct ArrowSchema *out);
+RK_API rk_status rk_session_input_schema(const rk_session *session, struct ArrowSchema *out);
 /* How many of them, from the first on, must be there; labels, weights and groups come behind. */
 RK_API int64_t rk_session_n_inputs(const rk_session *session, const struct ArrowSchema *schema);
 

@@ -38,7 +38,7 @@ RK_API rk_status rk_dataset_open_transformed(const rk_config *config, const rk_t
 /* The columns that rk_transforms_apply reads, as a struct with a child each: its name, a type that is taken,
  * and ARROW_FLAG_NULLABLE where values may be missing. Labels, weights and groups, which may be left out
  * altogether, come last. The caller calls out->release(out). */
-RK_API rk_status rk_transforms_columns(const rk_transforms *transforms, struct ArrowSchema *out);
+RK_API rk_status rk_transforms_input_schema(const rk_transforms *transforms, struct ArrowSchema *out);
 
 /* What applying needs: a thread's memory, which grows to its largest batch and stays, and the batch that it
  * made last. The transforms outlive it. Reads the files of data.joins, if there are any. */

@@ -158,7 +158,7 @@ class Model:
         """
         with self._session() as session:
             schema = ArrowSchema()
-            check(lib.rk_session_schema(session, byref(schema)))
+            check(lib.rk_session_input_schema(session, byref(schema)))
             names = [schema.children[i].contents.name.decode() for i in range(lib.rk_session_n_inputs(session, byref(schema)))]
             ReleaseSchema(schema.release)(byref(schema))
             return names

@@ -377,7 +377,7 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("rk_pool_free", None, [_P]),
     ("rk_session_create", c_int, [_P, POINTER(SessionOptions), POINTER(_P)]),
     ("rk_session_free", None, [_P]),
-    ("rk_session_schema", c_int, [_P, POINTER(ArrowSchema)]),
+    ("rk_session_input_schema", c_int, [_P, POINTER(ArrowSchema)]),
     ("rk_session_n_inputs", c_int64, [_P, POINTER(ArrowSchema)]),
     ("rk_session_run", c_int, [_P, POINTER(ArrowSchema), POINTER(ArrowArray), _P]),
     ("rk_export_safetensors", c_int, [c_char_p, POINTER(ExportOptions), c_char_p]),

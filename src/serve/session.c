@@ -34,8 +34,8 @@ void rk_session_free(rk_session *s) {
                 s->ids, s->bags, s);
 }
 
-rk_status rk_session_schema(const rk_session *s, struct ArrowSchema *out) {
-    return rk_transforms_columns(rk_session_transforms(s), out);
+rk_status rk_session_input_schema(const rk_session *s, struct ArrowSchema *out) {
+    return rk_transforms_input_schema(rk_session_transforms(s), out);
 }
 
 int64_t rk_session_n_inputs(const rk_session *s, const struct ArrowSchema *schema) {

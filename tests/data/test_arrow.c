@@ -371,7 +371,7 @@ static void test_schema(void **state) {
     fixture f;
     struct ArrowSchema schema;
     open_all(&f);
-    OK(rk_transforms_columns(f.data.transforms, &schema));
+    OK(rk_transforms_input_schema(f.data.transforms, &schema));
     static const char *const wanted[][2] = {{"word", "u"}, {"user", "u"},   {"day", "l"},  {"price", "f"},
                                             {"tags", "u"}, {"shares", "f"}, {"shop", "u"}, {"label", "f"}};
     assert_string_equal(schema.format, "+s");

@@ -198,7 +198,7 @@ static void test_unknown(void **state) {
     assert_int_equal(rk_session_n_unknown(o.session, 0), 3);
     assert_int_equal(rk_session_n_unknown(o.session, 1), 4); /* xx, "yy", " zzz" and "z2" */
     struct ArrowSchema schema;
-    OK(rk_session_schema(o.session, &schema));
+    OK(rk_session_input_schema(o.session, &schema));
     assert_int_equal(schema.n_children, 4);
     assert_string_equal(schema.children[0]->name, "user");
     assert_string_equal(schema.children[3]->name, "click"); /* which may be left out: last */

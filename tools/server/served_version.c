@@ -96,7 +96,7 @@ static rk_status fill_version(rk_served_version *v, const char *path, const rk_c
     for (int w = 0; w < v->n_workers; w++) {
         RK_TRY(rk_session_create(v->predictor, NULL, &v->sessions[w]));
         if (w == 0) {
-            RK_TRY(rk_session_schema(v->sessions[0], &v->columns));
+            RK_TRY(rk_session_input_schema(v->sessions[0], &v->columns));
             v->n_inputs = rk_session_n_inputs(v->sessions[0], &v->columns);
         }
         RK_TRY(rk_request_rows_init(&v->rows[w], &v->columns, v->n_inputs));

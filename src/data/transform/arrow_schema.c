@@ -69,7 +69,7 @@ static rk_status init_schema_of_columns(const rk_transforms *t, const char *cons
     return RK_OK;
 }
 
-rk_status rk_transforms_columns(const rk_transforms *t, struct ArrowSchema *out) {
+rk_status rk_transforms_input_schema(const rk_transforms *t, struct ArrowSchema *out) {
     RK_AUTO(rk_joined_rows_release) rk_joined_rows rows = {0};
     RK_AUTOFREE const char **names = NULL;
     struct ArrowSchema made = {.release = release_arrow_schema};

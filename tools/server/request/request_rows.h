@@ -38,8 +38,8 @@ typedef struct rk_planner_request_table_rows {
     struct rk_request_structs *structs; /* of rk_request_rows_to_arrow */
 } rk_planner_request_table_rows;
 
-/* Columns are the children of `schema` (rk_session_schema), which outlives the rows; the first n_required
- * must be in each request. Release after a failure too. */
+/* Columns are the children of `schema` (rk_session_input_schema), which outlives the rows; the first
+ * n_required must be in each request. Release after a failure too. */
 rk_status rk_request_rows_init(rk_planner_request_table_rows *rows, const struct ArrowSchema *schema,
                                int64_t n_required);
 void rk_request_rows_release(rk_planner_request_table_rows *rows);

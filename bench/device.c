@@ -105,7 +105,7 @@ int main(int argc, char **argv) {
     rk_activation *reference = workload_columns(&w, values, width);
     rk_lookup *lookup;
     check(rk_lookup_create(embeddings, &lookup));
-    check(rk_embeddings_peek(embeddings, w.n, workload_batch(&w, 0, ids).features, lookup, reference));
+    check(rk_embeddings_lookup_eval(embeddings, w.n, workload_batch(&w, 0, ids).features, lookup, reference));
     rk_lookup_free(lookup);
     print_sums("cpu_", values, w.n * width);
     printf(

@@ -86,7 +86,7 @@ int main(int argc, char **argv) {
             check(rk_embeddings_lookup(embeddings, w.n, batch.features, lookup, activations));
             check(rk_lookup_apply_gradients(lookup, gradients));
         } else {
-            check(rk_embeddings_peek(embeddings, w.n, batch.features, lookup, activations));
+            check(rk_embeddings_lookup_eval(embeddings, w.n, batch.features, lookup, activations));
         }
         seconds[s] = clock() - begin;
         if (!gathers) continue;
@@ -95,7 +95,8 @@ int main(int argc, char **argv) {
         gather_seconds[s] = gather_batch(&g, other);
         sort_seconds[s] = sort_batch(&sorts, other);
     }
-    check(rk_embeddings_peek(embeddings, w.n, workload_batch(&w, 0, ids).features, lookup, activations));
+    check(
+        rk_embeddings_lookup_eval(embeddings, w.n, workload_batch(&w, 0, ids).features, lookup, activations));
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < w.n * width; i++) sum += out[i], squares += (double)out[i] * out[i];
     printf("{");

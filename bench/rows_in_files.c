@@ -81,7 +81,7 @@ static rk_status time_lookups(rk_predictor *predictor, const batches *b, double 
     for (int round = 0; round <= ROUNDS && status == RK_OK;
          round++) { /* the last in the place of the first */
         double begin = thread_seconds();
-        status = rk_embeddings_peek(e, b->n, b->features, lookup, b->activations);
+        status = rk_embeddings_lookup_eval(e, b->n, b->features, lookup, b->activations);
         seconds[round % ROUNDS] = thread_seconds() - begin;
     }
     rk_lookup_free(lookup);

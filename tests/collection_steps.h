@@ -20,11 +20,11 @@ static inline rk_status apply_gradients(rk_embeddings *e, const rk_activation *g
 }
 
 /* A lookup for evaluation, in memory that no lookup before it used. */
-static inline rk_status peek_once(rk_embeddings *e, int64_t n, const rk_ids *ids,
-                                  const rk_activation *activations) {
+static inline rk_status look_up_eval(rk_embeddings *e, int64_t n, const rk_ids *ids,
+                                     const rk_activation *activations) {
     rk_lookup *lookup;
     RK_TRY(rk_lookup_create(e, &lookup));
-    rk_status status = rk_embeddings_peek(e, n, ids, lookup, activations);
+    rk_status status = rk_embeddings_lookup_eval(e, n, ids, lookup, activations);
     rk_lookup_free(lookup);
     return status;
 }

@@ -100,7 +100,7 @@ static double evaluate(const rk_embeddings *embeddings, rk_lookup *lookup, side 
     double n_ahead = 0;
     for (int i = 0; i < 2; i++) {
         describe(&sides[i], ids, values);
-        check(rk_embeddings_peek(embeddings, BATCH, ids, lookup, values));
+        check(rk_embeddings_lookup_eval(embeddings, BATCH, ids, lookup, values));
     }
     for (int i = 0; i < BATCH; i++) n_ahead += score(&sides[0], i) > score(&sides[1], i);
     return n_ahead / BATCH;

@@ -2,7 +2,7 @@
  * library.
  *
  * Training: rk_embeddings_lookup, the caller's forward and backward, rk_lookup_backward, rk_embeddings_step.
- * Evaluation: rk_embeddings_peek. examples/c/embedding_loop.c is a whole program.
+ * Evaluation: rk_embeddings_lookup_eval. examples/c/embedding_loop.c is a whole program.
  *
  * Thread rule: one thread at a time makes the calls that train (rk_embeddings_lookup, rk_lookup_backward and
  * all that take a collection that is not const). Any number of threads may call what takes a const
@@ -35,7 +35,7 @@ typedef struct rk_embeddings_config {
     const rk_feature_config *features; /* [n_features] */
     int32_t n_features;
     const rk_optimizer *optimizer; /* for tables without one of their own; NULL: adagrad with its defaults */
-    rk_pool *pool; /* of create, lookup, peek, backward and step, in place of the process's. NULL: the
+    rk_pool *pool; /* of create, lookups, backward and step, in place of the process's. NULL: the
                       process's. Must outlive the collection */
     rk_comm
         *comm; /* ranks that hold the tables together; NULL: this process alone. Outlives the collection */
@@ -48,15 +48,15 @@ typedef struct rk_embeddings_config {
  *
  * Over ranks (comm), tables of fewer than 10,000 rows are on every rank; of larger ones each rank holds a
  * part. Every rank has a local batch of its own, of any number of samples. All ranks make the calls that look
- * up, peek, go backward, step, drop gradients, scale the learning rate, and read or write rows, slots or
- * steps, in the same order and from one thread at a time, peeks included; a call that is refused on one rank
- * is refused on all. The gradients of all ranks are added (to train on the mean over all samples, each
- * divides by their number), in the order of the ranks' tree, ((0 + 1) + (2 + 3)).
+ * up, go backward, step, drop gradients, scale the learning rate, and read or write rows, slots or
+ * steps, in the same order and from one thread at a time, eval lookups included; a call that is refused on
+ * one rank is refused on all. The gradients of all ranks are added (to train on the mean over all samples,
+ * each divides by their number), in the order of the ranks' tree, ((0 + 1) + (2 + 3)).
  *
  * Tables with `dynamic` are given keys for ids, over ranks each key by any of them. rk_embeddings_lookup is
- * what counts uses, gives keys rows and takes others' away; a peek changes nothing. Rows of a lookup stay
- * until its backward and the next step are done: while lookups or backwards wait, tables may exceed their
- * capacity. */
+ * what counts uses, gives keys rows and takes others' away; an eval lookup changes nothing. Rows of a lookup
+ * stay until its backward and the next step are done: while lookups or backwards wait, tables may exceed
+ * their capacity. */
 RK_API rk_status rk_embeddings_create(const rk_embeddings_config *config, rk_embeddings **out);
 RK_API void rk_embeddings_free(rk_embeddings *embeddings);
 
@@ -106,10 +106,10 @@ RK_API rk_status rk_embeddings_lookup(rk_embeddings *embeddings, int64_t n, cons
                                       rk_lookup *lookup, const rk_activation *activations);
 
 /* To evaluate: as rk_embeddings_lookup, but no backward can follow, and the collection is only read. Any
- * number of threads may peek at once, each with a lookup of its own, while no other call changes rows. Ids
+ * number of threads may do so at once, each with a lookup of its own, while no other call changes rows. Ids
  * are checked as they are looked up: when one is refused, activations were written, with whatever values. */
-RK_API rk_status rk_embeddings_peek(const rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
-                                    rk_lookup *lookup, const rk_activation *activations);
+RK_API rk_status rk_embeddings_lookup_eval(const rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
+                                           rk_lookup *lookup, const rk_activation *activations);
 
 /* Takes gradients[f] with respect to the activations of the lookup: the gradient of each row that it used is
  * summed, duplicate ids in the order of the batch, and added to what earlier backwards have left for the next
@@ -162,7 +162,7 @@ RK_API rk_status rk_embeddings_read_step(const rk_embeddings *embeddings, const 
 RK_API rk_status rk_embeddings_write_step(rk_embeddings *embeddings, const char *table, int64_t step);
 
 /* Of a dynamic table: keys that have a row now; since it was created, or as its state was written, keys that
- * got and that lost one, and uses in training that found none; and uses in peeks that found none. */
+ * got and that lost one, and uses in training that found none; and uses in eval lookups that found none. */
 typedef struct rk_key_totals {
     size_t struct_size;
     int64_t n_rows, n_admitted, n_evicted, n_refused, n_missing;

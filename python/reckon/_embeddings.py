@@ -306,7 +306,7 @@ class Tables:
             except errors.Error:
                 self.refuse(lookup, trains)
                 raise
-            function = lib.rk_embeddings_lookup if trains else lib.rk_embeddings_peek
+            function = lib.rk_embeddings_lookup if trains else lib.rk_embeddings_lookup_eval
             lookup.waits = False
             check(function(self.handle, n, ids, lookup.handle, lookup.take_rows(out)))
             lookup.waits = trains
@@ -314,7 +314,7 @@ class Tables:
     def refuse(self, lookup: Lookup, trains: bool) -> None:
         """In place of a lookup that this rank alone cannot begin: it fails on all."""
         if self.comm:
-            (lib.rk_embeddings_lookup if trains else lib.rk_embeddings_peek)(self.handle, 0, None, lookup.handle, None)
+            (lib.rk_embeddings_lookup if trains else lib.rk_embeddings_lookup_eval)(self.handle, 0, None, lookup.handle, None)
 
     def backward(self, lookup: Lookup, gradients: int, updates: bool) -> None:
         """Gradients [n, width] of a lookup: rows are updated now, or with all others at the next step."""

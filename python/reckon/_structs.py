@@ -342,7 +342,7 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("rk_embeddings_free", None, [_P]),
     ("rk_embeddings_bytes", c_uint64, [_P]),
     ("rk_embeddings_lookup", c_int, [_P, c_int64, _P, _P, _P]),
-    ("rk_embeddings_peek", c_int, [_P, c_int64, _P, _P, _P]),
+    ("rk_embeddings_lookup_eval", c_int, [_P, c_int64, _P, _P, _P]),
     ("rk_embeddings_step", c_int, [_P]),
     ("rk_embeddings_zero_gradients", None, [_P]),
     ("rk_embeddings_scale_learning_rate", c_int, [_P, c_double]),

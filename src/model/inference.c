@@ -20,7 +20,7 @@ static rk_status check_can_share_model(const rk_model *model) {
 static rk_status create_inference_store(const rk_embeddings *embeddings, rk_store **out) {
     rk_row_source *source = rk_embeddings_row_source(embeddings);
     return rk_row_source_is_remote(source) ? source->ops->create_store(source, embeddings, out)
-                                           : rk_peek_store_create(embeddings, out);
+                                           : rk_eval_store_create(embeddings, out);
 }
 
 rk_status rk_inference_create(rk_model *model, int n_threads, rk_inference **out) {

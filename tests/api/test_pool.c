@@ -144,7 +144,7 @@ static void train_collection(rk_pool *pool, float *rows) {
         } else {
             OK(rk_lookup_apply_gradients(lookup, &activation));
         }
-        OK(rk_embeddings_peek(embeddings, N_IDS, &column, lookup, &activation));
+        OK(rk_embeddings_lookup_eval(embeddings, N_IDS, &column, lookup, &activation));
     }
     OK(rk_embeddings_read_rows(embeddings, "t", 0, 500, rows));
     rk_lookup_free(lookup);

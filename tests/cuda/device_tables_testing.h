@@ -201,7 +201,8 @@ static inline void route_twins(twins *w, bool training) {
 }
 
 static inline void look_up_twins(twins *w, bool exact, bool training) {
-    OK(training ? look_up(w->host, w->n, w->ids, w->on_host) : peek_once(w->host, w->n, w->ids, w->on_host));
+    OK(training ? look_up(w->host, w->n, w->ids, w->on_host)
+                : look_up_eval(w->host, w->n, w->ids, w->on_host));
     OK(rk_device_tables_check_ids(w->tables));
     OK(rk_device_tables_prepare_batch(w->tables, stream));
     OK(rk_device_tables_lookup(w->tables, stream, w->on_device));

@@ -65,11 +65,11 @@ static inline void train_step(rk_embeddings *e, int64_t n, const int64_t *keys) 
 }
 
 /* The values that a key has when it is only looked up. */
-static inline void peek_key(rk_embeddings *e, int64_t key, float out[DIM]) {
+static inline void look_up_key(rk_embeddings *e, int64_t key, float out[DIM]) {
     float other[DIM];
     rk_ids ids[2] = {{NULL, 1, &key, NULL}, {NULL, 1, &key, NULL}};
     rk_activation activations[2] = {{out, DIM, NULL}, {other, DIM, NULL}};
-    OK(peek_once(e, 1, ids, activations));
+    OK(look_up_eval(e, 1, ids, activations));
 }
 
 static inline int64_t row_of(rk_embeddings *e, int64_t key) {

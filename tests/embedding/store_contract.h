@@ -132,7 +132,7 @@ static void assert_same_activations(const store_kind *kind, part p, const drawn 
                         kind->nmse);
 }
 
-static void peek_plain(rk_embeddings *plain, drawn *b) {
+static void look_up_eval_plain(rk_embeddings *plain, drawn *b) {
     OK(rk_embeddings_dedup(plain, b->n, b->ids, false));
     rk_embeddings_lookup_all(plain, false, b->activations);
 }
@@ -140,7 +140,7 @@ static void peek_plain(rk_embeddings *plain, drawn *b) {
 /* Keys get their rows as they are looked up to be trained. */
 static void look_up_plain(const store_kind *kind, rk_embeddings *plain, drawn *b) {
     if (!kind->keys) {
-        peek_plain(plain, b);
+        look_up_eval_plain(plain, b);
         return;
     }
     OK(rk_embeddings_dedup(plain, b->n, b->ids, true));
@@ -173,7 +173,7 @@ static void assert_rows_of(const store_kind *kind, rk_store *store, rk_embedding
     OK(store->ops->begin(store, p.n, ids, false));
     look_up_batch(store, p.n, activations, false);
     OK(store->ops->end(store, false));
-    peek_plain(plain, &expected);
+    look_up_eval_plain(plain, &expected);
     assert_same_activations(kind, p, &here, &expected);
 }
 

@@ -185,11 +185,11 @@ static void test_every_key_is_legal(void **state) {
     float rows[N_ODD][DIM], zeros[DIM] = {0};
     rk_ids ids = {NULL, 1, odd_keys, NULL};
     rk_activation activation = {values, DIM, NULL};
-    peek_key(e, 0, rows[0]);
+    look_up_key(e, 0, rows[0]);
     assert_memory_equal(rows[0], zeros, sizeof zeros);
     OK(look_up(e, N_ODD, &ids, &activation));
     for (int i = 0; i < N_ODD; i++) {
-        peek_key(e, odd_keys[i], rows[i]);
+        look_up_key(e, odd_keys[i], rows[i]);
         assert_memory_equal(rows[i], values + i * DIM, sizeof rows[i]);
         for (int k = 0; k <= i; k++)
             assert_int_equal(memcmp(rows[i], k < i ? rows[k] : zeros, sizeof rows[i]) == 0, false);
@@ -241,11 +241,11 @@ static void test_refused_keys_move_nothing(void **state) {
     for (int i = 0; i < 3 * DIM; i++) values[i] = of_two[i / DIM];
     OK(apply_gradients(alone, &activation));
     for (int64_t key = 7; key <= 8; key++) {
-        peek_key(e, key, a);
-        peek_key(alone, key, b);
+        look_up_key(e, key, a);
+        look_up_key(alone, key, b);
         assert_memory_equal(a, b, sizeof a);
     }
-    peek_key(e, 90, a);
+    look_up_key(e, 90, a);
     assert_memory_equal(a, zeros, sizeof a);
     assert_int_equal(dynamic_of(e)->totals.n_refused, 4);
     rk_embeddings_free(e);
@@ -264,11 +264,11 @@ static void test_shared_row(void **state) {
     rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
     const int64_t batch[] = {1, 2, 3, 4, 3};
     float before[DIM], after[DIM], other[DIM], zeros[DIM] = {0};
-    peek_key(e, 3, before);
+    look_up_key(e, 3, before);
     assert_memory_not_equal(before, zeros, sizeof zeros);
     train_step(e, 5, batch);
-    peek_key(e, 3, after);
-    peek_key(e, 77, other);
+    look_up_key(e, 3, after);
+    look_up_key(e, 77, other);
     assert_memory_equal(after, other, sizeof after);
     double rate = e->tables[0].optimizer.learning_rate;
     for (int k = 0; k < DIM; k++) { /* samples 2, 3 and 4 */
@@ -308,7 +308,7 @@ static void test_cold_rows(void **state) {
             assert_float_equal(((float *)table->rows.data)[c * DIM + k],
                                (double)before[c][k] - rate * sums[c][k], 1e-6);
     for (int64_t i = 0; i < N_KEYS; i++) {
-        peek_key(e, keys[i], after);
+        look_up_key(e, keys[i], after);
         assert_memory_equal(after, (float *)table->rows.data + row_of(e, keys[i]) * DIM, sizeof after);
     }
     rk_embeddings_free(e);
@@ -328,7 +328,7 @@ static void test_a_row_begins_as_its_cold_row(void **state) {
     rk_activation activation = {values, DIM, NULL};
     train_step(e, 1, &key);
     train_step(e, 1, &key);
-    peek_key(e, other, cold);
+    look_up_key(e, other, cold);
     assert_true(table->slot_values[0][0] > initial);
     OK(look_up(e, 1, &ids, &activation));
     int64_t row = row_of(e, key);
@@ -336,7 +336,7 @@ static void test_a_row_begins_as_its_cold_row(void **state) {
     assert_memory_equal(values, cold, sizeof cold);
     for (int k = 0; k < DIM; k++) assert_true(table->slot_values[0][row * DIM + k] == initial);
     OK(apply_gradients(e, &activation));
-    peek_key(e, other, values);
+    look_up_key(e, other, values);
     assert_memory_equal(values, cold, sizeof cold);
     rk_embeddings_free(e);
 }
@@ -389,7 +389,7 @@ static void test_probability(void **state) {
 }
 
 /* Looking up without training creates, counts and marks nothing. */
-static void test_peeking_changes_nothing(void **state) {
+static void test_lookup_eval_changes_nothing(void **state) {
     (void)state;
     rk_dynamic_config config = {
         .max_capacity = 20, .n_buckets = 1, .evict_to = 0.9, .min_count = 2, .probability = 1};
@@ -401,7 +401,7 @@ static void test_peeking_changes_nothing(void **state) {
     rk_ids ids = {NULL, 1, keys, NULL};
     rk_activation activation = {values, DIM, NULL};
     draw_keys(2, 60, 500);
-    OK(peek_once(e, 60, &ids, &activation));
+    OK(look_up_eval(e, 60, &ids, &activation));
     OK(rk_embeddings_dedup(e, 60, &ids, false));
     char *after = copy_state(e, &n_after);
     assert_int_equal(n_before, n_after);
@@ -423,7 +423,7 @@ static void test_refusals(void **state) {
     OK(rk_lookup_create(e, &lookup));
     FAILS(rk_embeddings_lookup(e, 1, &ids, lookup, &activation), RK_UNSUPPORTED,
           "table 't' is dynamic, and such tables are trained by a model's steps only\nhint: "
-          "rk_embeddings_peek looks up without training");
+          "rk_embeddings_lookup_eval looks up without training");
     FAILS(rk_embeddings_read_rows(e, "t", 0, 1, values), RK_UNSUPPORTED,
           "table 't' is dynamic: its rows have keys, and no numbers\nhint: rk_embeddings_read_state gives "
           "them with their keys");
@@ -509,7 +509,7 @@ int main(void) {
         cmocka_unit_test(test_a_row_begins_as_its_cold_row),
         cmocka_unit_test(test_returning_key_starts_anew),
         cmocka_unit_test(test_probability),
-        cmocka_unit_test(test_peeking_changes_nothing),
+        cmocka_unit_test(test_lookup_eval_changes_nothing),
         cmocka_unit_test(test_no_memory_changes_nothing),
         cmocka_unit_test(test_large_batches),
         cmocka_unit_test(test_refusals),

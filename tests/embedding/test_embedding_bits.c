@@ -21,7 +21,7 @@ static uint64_t digest(void) {
             OK(rk_embeddings_set_l2(e, "item", 0, 0.02));
             train_steps(e, &batch, 0, 2, 300);
             draw(&batch, 99, 260);
-            OK(peek_once(e, batch.n, batch.ids, batch.activations));
+            OK(look_up_eval(e, batch.n, batch.ids, batch.activations));
             for (int f = 0; f < N_FEATURES; f++)
                 for (int64_t s = 0; s < batch.n; s++)
                     hash = rk_hash_bytes(batch.out[f] + s * batch.activations[f].stride,

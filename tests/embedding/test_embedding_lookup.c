@@ -44,7 +44,7 @@ static void test_every_sort_of_feature(void **state) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             draw(&batch, i + 5, sizes[i]);
             paint(&batch, 42);
-            OK((i % 2 ? peek_once : look_up)(e, batch.n, batch.ids, batch.activations));
+            OK((i % 2 ? look_up_eval : look_up)(e, batch.n, batch.ids, batch.activations));
             assert_lookup(e, &batch);
         }
         rk_embeddings_free(e);
@@ -98,7 +98,7 @@ static void test_sizes(void **state) {
 }
 
 /* Evaluation changes no state, and an update after it still belongs to the lookup before it. */
-static void test_peek_leaves_no_trace(void **state) {
+static void test_lookup_eval_leaves_no_trace(void **state) {
     (void)state;
     rk_optimizer adam;
     OK(rk_optimizer_init(&adam, RK_OPTIMIZER_ADAM));
@@ -109,17 +109,17 @@ static void test_peek_leaves_no_trace(void **state) {
         OK(look_up(b, batch.n, batch.ids, batch.activations));
         for (uint64_t i = 0; i < 3; i++) {
             draw(&other, 100 + 3 * step + i, 50 + (int64_t)i);
-            OK(peek_once(a, other.n, other.ids, other.activations));
+            OK(look_up_eval(a, other.n, other.ids, other.activations));
         }
         draw_gradients(&batch, step);
         OK(apply_gradients(a, batch.activations));
         OK(apply_gradients(b, batch.activations));
         assert_same_state(a, b, true);
     }
-    other.values[1][0] = 5000; /* a peek that fails is no exception */
+    other.values[1][0] = 5000; /* an eval lookup that fails is no exception */
     draw(&batch, 9, 10);
     OK(look_up(a, batch.n, batch.ids, batch.activations));
-    assert_int_equal(peek_once(a, other.n, other.ids, other.activations), RK_BAD_DATA);
+    assert_int_equal(look_up_eval(a, other.n, other.ids, other.activations), RK_BAD_DATA);
     assert_same_state(a, b, true);
     OK(apply_gradients(a, batch.activations));
     rk_embeddings_free(a);
@@ -147,12 +147,12 @@ static void test_no_samples(void **state) {
 /* What one bad id, weight or array says; and that a lookup then writes no activation of any feature. */
 static rk_embeddings *checked;
 static void assert_refused(rk_status status, const char *message) {
-    for (int peek = 0; peek < 2; peek++) {
+    for (int eval = 0; eval < 2; eval++) {
         paint(&batch, 42);
-        assert_int_equal((peek ? peek_once : look_up)(checked, batch.n, batch.ids, batch.activations),
+        assert_int_equal((eval ? look_up_eval : look_up)(checked, batch.n, batch.ids, batch.activations),
                          status);
         assert_string_equal(rk_last_error(), message);
-        if (!peek) assert_true(is_painted(&batch, 42));
+        if (!eval) assert_true(is_painted(&batch, 42));
     }
     FAILS(apply_gradients(checked, batch.activations), RK_INVALID_ARGUMENT,
           "apply_gradients must follow a lookup for training");
@@ -221,8 +221,8 @@ static void test_refused_batches(void **state) {
     rk_embeddings_free(checked);
 }
 
-/* A peek finds what is no row where it reads it, and in what it does not read. */
-static void test_peek_of_what_is_cut_off(void **state) {
+/* An eval lookup finds what is no row where it reads it, and in what it does not read. */
+static void test_lookup_eval_of_what_is_cut_off(void **state) {
     (void)state;
     rk_embeddings *e = make_usual(NULL, RK_F32);
     rk_lookup *lookup;
@@ -234,15 +234,16 @@ static void test_peek_of_what_is_cut_off(void **state) {
     const int64_t *offsets = batch.offsets[3];
     int64_t s = 0;
     while (offsets[s + 1] - offsets[s] <= MAX_LENGTH) s++;
-    OK(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations));
+    OK(rk_embeddings_lookup_eval(e, batch.n, batch.ids, lookup, batch.activations));
     assert_lookup(e, &batch);
     batch.values[3][offsets[s + 1] - 1] = 1000000;
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations), RK_BAD_DATA);
+        assert_int_equal(rk_embeddings_lookup_eval(e, batch.n, batch.ids, lookup, batch.activations),
+                         RK_BAD_DATA);
         assert_non_null(strstr(rk_last_error(), "feature 'history': sample"));
     }
     batch.values[3][offsets[s + 1] - 1] = -1;
-    OK(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations));
+    OK(rk_embeddings_lookup_eval(e, batch.n, batch.ids, lookup, batch.activations));
     assert_lookup(e, &batch);
     rk_lookup_free(lookup);
     rk_embeddings_free(e);
@@ -317,10 +318,10 @@ int main(void) {
         cmocka_unit_test(test_every_sort_of_feature),
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_peek_leaves_no_trace),
+        cmocka_unit_test(test_lookup_eval_leaves_no_trace),
         cmocka_unit_test(test_no_samples),
         cmocka_unit_test(test_refused_batches),
-        cmocka_unit_test(test_peek_of_what_is_cut_off),
+        cmocka_unit_test(test_lookup_eval_of_what_is_cut_off),
         cmocka_unit_test(test_without_validation),
         cmocka_unit_test(test_zero_denominators),
     };

@@ -5,7 +5,8 @@
 
 static drawn batch;
 
-/* Creates, looks up, peeks, updates and lists the state of a collection with every sort of feature. */
+/* Creates, looks up for training and for evaluation, updates and lists the state of a collection with every
+ * sort of feature. */
 static rk_status use(void) {
     rk_embeddings *e;
     rk_optimizer adam;
@@ -18,7 +19,7 @@ static rk_status use(void) {
     for (int64_t n = 5; n < 40 && status == RK_OK; n += 30) { /* the second batch outgrows the first */
         draw(&batch, (uint64_t)n, n);
         RK_GOTO(look_up(e, batch.n, batch.ids, batch.activations));
-        RK_GOTO(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations));
+        RK_GOTO(rk_embeddings_lookup_eval(e, batch.n, batch.ids, lookup, batch.activations));
         draw_gradients(&batch, (uint64_t)n);
         RK_GOTO(apply_gradients(e, batch.activations));
         for (int i = 0; i < 2; i++) {
@@ -108,7 +109,7 @@ static void test_steady_state_allocates_nothing(void **state) {
     draw(&batch, 1, 500);
     rk_lookup *lookup;
     OK(rk_lookup_create(e, &lookup));
-    OK(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations));
+    OK(rk_embeddings_lookup_eval(e, batch.n, batch.ids, lookup, batch.activations));
     train_steps(e, &batch, 1, 1, 500);
     for (int i = 0; i < 2; i++) accumulate(e, lookup, 1, 500); /* its two lists take turns */
     rk_alloc_fail_after(1, true);
@@ -116,7 +117,7 @@ static void test_steady_state_allocates_nothing(void **state) {
     accumulate(e, lookup, 1, 450);
     accumulate(e, lookup, 2, 450);
     draw(&batch, 1, 500);
-    OK(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations));
+    OK(rk_embeddings_lookup_eval(e, batch.n, batch.ids, lookup, batch.activations));
     rk_alloc_fail_after(0, false);
     rk_lookup_free(lookup);
     rk_embeddings_free(e);

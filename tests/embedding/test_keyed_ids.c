@@ -87,7 +87,7 @@ static void look_up_apart(rk_embeddings *e, const keyed *b, bool weighted, float
         to[f] = (rk_activation){out + f * DIM, N_FEATURES * DIM, NULL};
     }
     OK(rk_lookup_create(e, &lookup));
-    OK(rk_embeddings_peek(e, b->n, ids, lookup, to));
+    OK(rk_embeddings_lookup_eval(e, b->n, ids, lookup, to));
     rk_lookup_free(lookup);
 }
 

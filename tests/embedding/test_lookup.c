@@ -26,7 +26,7 @@ typedef struct reader {
     bool in_blocks;
 } reader;
 
-static rk_status peek_in_blocks(const rk_embeddings *e, void *lookup, const drawn *b) {
+static rk_status look_up_eval_in_blocks(const rk_embeddings *e, void *lookup, const drawn *b) {
     rk_status status = rk_local_lookup_set_ids(e, lookup, b->n, b->ids);
     for (int32_t f = 0; f < N_FEATURES && status == RK_OK; f++)
         for (int64_t first = 0; first < b->n; first += 64) {
@@ -47,15 +47,16 @@ static void *read_rows(void *context) {
     for (int round = 0; round < N_ROUNDS && r->status == RK_OK; round++) {
         drawn *b = &r->batches[round % 2];
         memset(b->out, 0x55, sizeof b->out);
-        r->status = r->in_blocks ? peek_in_blocks(r->embeddings, local, b)
-                                 : rk_embeddings_peek(r->embeddings, b->n, b->ids, lookup, b->activations);
+        r->status = r->in_blocks
+                        ? look_up_eval_in_blocks(r->embeddings, local, b)
+                        : rk_embeddings_lookup_eval(r->embeddings, b->n, b->ids, lookup, b->activations);
     }
     rk_local_lookup_free(r->embeddings, local);
     rk_lookup_free(lookup);
     return NULL;
 }
 
-static void test_many_threads_peek(void **state) {
+static void test_many_threads_look_up_eval(void **state) {
     (void)state;
     static reader readers[N_THREADS];
     rk_embeddings *e = make_usual(NULL, RK_BF16);
@@ -65,7 +66,7 @@ static void test_many_threads_peek(void **state) {
             readers[i].embeddings = e;
             readers[i].in_blocks = i % 2;
             draw(expected, (uint64_t)(2 * i + k), 300 + 50 * i - 120 * k);
-            OK(peek_once(e, expected->n, expected->ids, expected->activations));
+            OK(look_up_eval(e, expected->n, expected->ids, expected->activations));
             draw(&readers[i].batches[k], (uint64_t)(2 * i + k), expected->n);
         }
     pthread_t threads[N_THREADS];
@@ -89,20 +90,20 @@ static void test_refused_lookups(void **state) {
     OK(rk_lookup_create(other, &lookup));
     OK(rk_local_lookup_create(other, &local));
     draw(&batch, 1, 20);
-    FAILS(rk_embeddings_peek(e, batch.n, batch.ids, NULL, batch.activations), RK_INVALID_ARGUMENT,
+    FAILS(rk_embeddings_lookup_eval(e, batch.n, batch.ids, NULL, batch.activations), RK_INVALID_ARGUMENT,
           "a lookup of a collection needs an rk_lookup");
-    FAILS(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations), RK_INVALID_ARGUMENT,
+    FAILS(rk_embeddings_lookup_eval(e, batch.n, batch.ids, lookup, batch.activations), RK_INVALID_ARGUMENT,
           "the rk_lookup was created for another collection");
     static const int64_t hostile[] = {300, INT64_MAX, 1LL << 32, 1LL << 40};
     for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {
         int64_t kept = batch.values[0][7];
         batch.values[0][7] = hostile[i];
-        assert_int_equal(rk_embeddings_peek(other, batch.n, batch.ids, lookup, batch.activations),
+        assert_int_equal(rk_embeddings_lookup_eval(other, batch.n, batch.ids, lookup, batch.activations),
                          RK_BAD_DATA);
         assert_non_null(strstr(rk_last_error(), "feature 'user': sample 7: id"));
         assert_int_equal(rk_local_lookup_set_ids(other, local, batch.n, batch.ids), RK_BAD_DATA);
         batch.values[0][7] = kept;
-        OK(rk_embeddings_peek(other, batch.n, batch.ids, lookup, batch.activations));
+        OK(rk_embeddings_lookup_eval(other, batch.n, batch.ids, lookup, batch.activations));
     }
     rk_local_lookup_free(other, local);
     rk_lookup_free(lookup);
@@ -334,7 +335,7 @@ static void test_what_a_backward_needs(void **state) {
     rk_lookup *lookup = make_lookup(e);
     draw(&batch, 3, 30);
     for (int before = 0; before < 5; before++) {
-        if (before == 1) OK(rk_embeddings_peek(e, batch.n, batch.ids, lookup, batch.activations));
+        if (before == 1) OK(rk_embeddings_lookup_eval(e, batch.n, batch.ids, lookup, batch.activations));
         if (before == 2) {
             OK(rk_embeddings_lookup(e, batch.n, batch.ids, lookup, batch.activations));
             OK(rk_lookup_apply_gradients(lookup, batch.activations));
@@ -400,7 +401,7 @@ static void test_ids_of_tensors(void **state) {
         draw(&wanted, 5, 200 + form);
         draw(&got, 5, wanted.n);
         got.ids[0] = wanted.ids[0] = (rk_ids){NULL, 1, got.values[0], NULL};
-        OK(peek_once(e, wanted.n, wanted.ids, wanted.activations));
+        OK(look_up_eval(e, wanted.n, wanted.ids, wanted.activations));
         for (int f = 0; f < N_FEATURES; f++)
             tensors[f] = tensors_of(&got, f, form & 1, form & 2, &features[f]);
         OK(rk_lookup_ids(lookup, got.n, tensors, &ids));
@@ -476,7 +477,7 @@ static void test_refused_tensors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many_threads_peek),
+        cmocka_unit_test(test_many_threads_look_up_eval),
         cmocka_unit_test(test_refused_lookups),
         cmocka_unit_test(test_one_lookup_has_the_bits_of_a_models_step),
         cmocka_unit_test(test_two_lookups_at_once),

@@ -159,7 +159,7 @@ static rk_status train_alone(rk_embeddings *e, int64_t n) {
     }
     RK_TRY(rk_embeddings_write_rows(e, "users", 1001, WRITTEN, written));
     take_share(&peeked, 0, n, peeked.out, &s);
-    RK_TRY(rk_embeddings_peek(e, n, s.ids, lookups[0], s.to));
+    RK_TRY(rk_embeddings_lookup_eval(e, n, s.ids, lookups[0], s.to));
     for (int i = 0; i < LOOKUPS; i++) rk_lookup_free(lookups[i]);
     return RK_OK;
 }
@@ -280,7 +280,7 @@ static rk_status train_as_one_of_many(rk_comm *comm, own_memory *m) {
     EXPECT(rk_embeddings_step(e) == RK_INVALID_ARGUMENT);
     RK_GOTO(rk_embeddings_write_rows(e, "users", 1001, WRITTEN, written));
     take_share(&peeked, first, SAMPLES, m->out, &m->s);
-    RK_GOTO(rk_embeddings_peek(e, SAMPLES, m->s.ids, lookups[0], m->s.to));
+    RK_GOTO(rk_embeddings_lookup_eval(e, SAMPLES, m->s.ids, lookups[0], m->s.to));
     RK_GOTO(expect_same(&peeked, m, first));
     RK_GOTO(read_all(e));
     RK_GOTO(rk_embeddings_create(&d.config, &copy));

@@ -16,11 +16,11 @@ static rk_status make_local_dynamic(const store_kind *kind, rk_store **out) {
     return rk_local_store_create(e, kind->late, out);
 }
 
-static rk_embeddings *rows; /* that `peek` reads */
+static rk_embeddings *rows; /* that `eval` reads */
 
-static rk_status make_peek(const store_kind *kind, rk_store **out) {
+static rk_status make_eval(const store_kind *kind, rk_store **out) {
     if (!rows) RK_TRY(try_make_usual(NULL, kind->dtype, &rows));
-    return rk_peek_store_create(rows, out);
+    return rk_eval_store_create(rows, out);
 }
 
 static int free_rows(void **state) {
@@ -46,7 +46,7 @@ int main(void) {
          .on_disk = true, .late = true},
         {"local, late", make_local, RK_BF16, .late = true},
         SHARDED_KINDS,
-        {"peek", make_peek, RK_BF16, .only_reads = true},
+        {"eval", make_eval, RK_BF16, .only_reads = true},
         {.name = NULL}};
     if (rk_comm_self(&comm) != RK_OK) return 1;
     return run_store_contract(of_process, NULL, free_rows);

@@ -78,7 +78,7 @@ static size_t record_of(rk_embeddings *e, int64_t key, uint8_t *out) {
     rk_ids ids[2] = {{NULL, 1, &key, NULL}, {NULL, 1, &key, NULL}};
     const rk_table *t = &e->tables[0];
     OK(rk_embeddings_dedup(e, 1, ids, false));
-    int64_t row = e->batch_to_peek.uses[0].rows[0];
+    int64_t row = e->eval_batch.uses[0].rows[0];
     size_t row_bytes = DIM * rk_dtype_bytes(t->config.dtype), n = row_bytes;
     memcpy(out, (const char *)t->rows.data + (size_t)row * row_bytes, row_bytes);
     for (int s = 0; s < t->n_slots; s++) {
@@ -448,7 +448,7 @@ static void test_refusals(void **state) {
     rk_ids ids[2] = {{NULL, 1, &key, NULL}, {NULL, 1, &key, NULL}};
     rk_activation activations[2] = {{out, DIM, NULL}, {out, DIM, NULL}};
     FAILS(
-        peek_once(e, 1, ids, activations), RK_UNSUPPORTED,
+        look_up_eval(e, 1, ids, activations), RK_UNSUPPORTED,
         "table 't' has rows on a disk, which a model in training reads for its own steps only\nhint: open a "
         "checkpoint of it");
     assert_int_equal(try_make_dynamic(&tiered, RK_OPTIMIZER_ADAM, 2, &other), RK_BUSY);

@@ -89,12 +89,12 @@ static rk_status check_lookup(const rk_lookup *lookup, const rk_embeddings *e) {
     return RK_OK;
 }
 
-rk_status rk_embeddings_peek(const rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,
-                             const rk_activation *activations) {
+rk_status rk_embeddings_lookup_eval(const rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,
+                                    const rk_activation *activations) {
     rk_status status;
     RK_TRY(check_lookup(lookup, e));
     end_waiting_for_backward(lookup);
-    RK_ON_POOL(e->pool, status = e->ops->peek(e, lookup->batch, n, ids, activations));
+    RK_ON_POOL(e->pool, status = e->ops->lookup_eval(e, lookup->batch, n, ids, activations));
     return status;
 }
 

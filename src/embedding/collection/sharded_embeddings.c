@@ -94,9 +94,9 @@ static rk_status send_ids_and_look_up(const rk_embeddings *e, rk_in_flight_batch
     return RK_OK;
 }
 
-static rk_status peek_over_ranks(const rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids,
-                                 const rk_activation *activations) {
-    return send_ids_and_look_up(e, batch, RK_IN_FLIGHT_PEEK, n, ids, activations);
+static rk_status lookup_eval_over_ranks(const rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids,
+                                        const rk_activation *activations) {
+    return send_ids_and_look_up(e, batch, RK_IN_FLIGHT_EVAL, n, ids, activations);
 }
 
 static rk_status look_up_over_ranks(rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids,
@@ -187,7 +187,7 @@ const rk_embeddings_ops rk_over_ranks = {.free = free_over_ranks,
                                          .bytes = bytes_over_ranks,
                                          .create_batch = create_in_flight_batch,
                                          .free_batch = free_in_flight_batch,
-                                         .peek = peek_over_ranks,
+                                         .lookup_eval = lookup_eval_over_ranks,
                                          .look_up = look_up_over_ranks,
                                          .backward = backward_over_ranks,
                                          .apply_gradients = apply_gradients_over_ranks,

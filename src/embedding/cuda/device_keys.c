@@ -98,7 +98,7 @@ static void run_list_keys(void *context, size_t k, int thread) {
     if (table_of_feature(d, f)->dynamic)
         rk_parallel_failure_record(
             &b->failure, (int64_t)f,
-            list_keys_of_feature(d, f, &b->ids[f], &d->embeddings->batch_to_peek.keys[k]));
+            list_keys_of_feature(d, f, &b->ids[f], &d->embeddings->eval_batch.keys[k]));
 }
 
 static void run_find_rows(void *context, size_t k, int thread) {
@@ -107,7 +107,7 @@ static void run_find_rows(void *context, size_t k, int thread) {
     size_t f = feature_in_table_order(b->tables, k);
     if (table_of_feature(b->tables, f)->dynamic)
         rk_dynamic_find_rows_and_count(table_of_feature(b->tables, f)->dynamic,
-                                       &b->tables->embeddings->batch_to_peek.keys[k]);
+                                       &b->tables->embeddings->eval_batch.keys[k]);
 }
 
 static void run_scatter_rows(void *context, size_t k, int thread) {
@@ -127,8 +127,8 @@ rk_status rk_device_tables_map_keys_to_rows(rk_device_tables *d, const rk_ids *i
     rk_parallel_for(n_features, run_list_keys, &b);
     RK_TRY(rk_parallel_failure_status(&b.failure));
     if (training)
-        RK_TRY(rk_dynamic_rows_assign_uses(e, e->batch_to_peek.keys, e->table_begins,
-                                           e->batch_to_peek.task_begins));
+        RK_TRY(
+            rk_dynamic_rows_assign_uses(e, e->eval_batch.keys, e->table_begins, e->eval_batch.task_begins));
     else
         rk_parallel_for(n_features, run_find_rows, &b);
     rk_parallel_for(n_features, run_scatter_rows, &b);

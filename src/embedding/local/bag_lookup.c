@@ -53,7 +53,7 @@ void rk_batch_context_lookup(const rk_embeddings *e, const rk_batch_context *bat
 
 void rk_embeddings_lookup_samples(const rk_embeddings *e, bool training, int32_t f, int64_t first,
                                   int64_t last, const rk_activation *to) {
-    rk_batch_context_lookup(e, training ? &e->batch_contexts[e->now] : &e->batch_to_peek, f, first, last, to);
+    rk_batch_context_lookup(e, training ? &e->batch_contexts[e->now] : &e->eval_batch, f, first, last, to);
 }
 
 typedef struct lookup {
@@ -97,7 +97,7 @@ void rk_batch_context_lookup_all(const rk_embeddings *e, rk_batch_context *batch
 }
 
 void rk_embeddings_lookup_all(rk_embeddings *e, bool training, const rk_activation *activations) {
-    rk_batch_context_lookup_all(e, training ? &e->batch_contexts[e->now] : &e->batch_to_peek, activations,
+    rk_batch_context_lookup_all(e, training ? &e->batch_contexts[e->now] : &e->eval_batch, activations,
                                 false);
 }
 

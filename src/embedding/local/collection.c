@@ -124,7 +124,7 @@ static rk_status allocate_collection(rk_embeddings *e, size_t n_tables, size_t n
                         RK_ARRAY(n_features, e->features), RK_ARRAY(n_features, e->feature_tables),
                         RK_ARRAY(n_features, e->by_table)));
     for (int i = 0; i < 2; i++) RK_TRY(rk_batch_context_init(&e->batch_contexts[i], n_tables, n_features));
-    RK_TRY(rk_batch_context_init(&e->batch_to_peek, n_tables, n_features));
+    RK_TRY(rk_batch_context_init(&e->eval_batch, n_tables, n_features));
     RK_TRY(rk_pending_gradients_init(&e->pending, n_tables));
     return rk_alloc(n_features, sizeof *e->leaves, &e->leaves);
 }
@@ -196,7 +196,7 @@ rk_status rk_embeddings_create_over_source(const rk_embeddings_config *config,
 static void local_free(rk_embeddings *e) {
     for (int32_t f = 0; f < e->n_features; f++) rk_free((char *)(size_t)e->features[f].name);
     for (int i = 0; i < 2; i++) rk_batch_context_release(&e->batch_contexts[i], e->n_tables, e->n_features);
-    rk_batch_context_release(&e->batch_to_peek, e->n_tables, e->n_features);
+    rk_batch_context_release(&e->eval_batch, e->n_tables, e->n_features);
     rk_pending_gradients_release(&e->pending, e->n_tables);
     for (int32_t t = 0; t < e->n_tables; t++) rk_table_release(&e->tables[t]);
     rk_row_source_free(e->source);
@@ -301,7 +301,7 @@ const rk_embeddings_ops rk_local_embeddings = {.free = local_free,
                                                .bytes = local_bytes,
                                                .create_batch = rk_local_lookup_create,
                                                .free_batch = rk_local_lookup_free,
-                                               .peek = rk_local_lookup_peek,
+                                               .lookup_eval = rk_local_lookup_eval,
                                                .look_up = rk_local_lookup_look_up,
                                                .backward = rk_local_lookup_backward,
                                                .apply_gradients = rk_local_lookup_apply_gradients,

@@ -46,8 +46,8 @@ typedef struct rk_embeddings_ops {
     uint64_t (*bytes)(const rk_embeddings *embeddings);
     rk_status (*create_batch)(const rk_embeddings *embeddings, void **out);
     void (*free_batch)(const rk_embeddings *embeddings, void *batch);
-    rk_status (*peek)(const rk_embeddings *embeddings, void *batch, int64_t n, const rk_ids *ids,
-                      const rk_activation *activations);
+    rk_status (*lookup_eval)(const rk_embeddings *embeddings, void *batch, int64_t n, const rk_ids *ids,
+                             const rk_activation *activations);
     rk_status (*look_up)(rk_embeddings *embeddings, void *batch, int64_t n, const rk_ids *ids,
                          const rk_activation *activations);
     rk_status (*backward)(rk_embeddings *embeddings, void *batch, const rk_activation *gradients);
@@ -80,10 +80,10 @@ struct rk_embeddings {
         by_table; /* [n_features] features sorted by table, then number; table t's begin at table_begins[t] */
     int32_t *table_begins; /* [n_tables+1] */
     rk_batch_context
-        batch_contexts[2]; /* the current batch, and the one before it, whose update may be running */
-    int now;               /* the index of the current one */
-    rk_batch_context batch_to_peek; /* ids alone, of the last lookup that is not for training */
-    rk_row_use *scratch;            /* [threads, RK_USES_SCRATCH] what is sorted */
+        batch_contexts[2];       /* the current batch, and the one before it, whose update may be running */
+    int now;                     /* the index of the current one */
+    rk_batch_context eval_batch; /* ids alone, of the last lookup that is not for training */
+    rk_row_use *scratch;         /* [threads, RK_USES_SCRATCH] what is sorted */
     size_t scratch_capacity;
     size_t cache_bytes; /* of the last level, which tables may stay in */
     double learning_rate_factor;

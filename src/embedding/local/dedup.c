@@ -204,5 +204,5 @@ rk_status rk_batch_context_dedup(rk_embeddings *e, rk_batch_context *batch_conte
 
 rk_status rk_embeddings_dedup(rk_embeddings *e, int64_t n, const rk_ids *ids, bool training) {
     return training ? rk_batch_context_dedup(e, &e->batch_contexts[e->now], n, NULL, ids)
-                    : rk_batch_context_prepare_bags(e, &e->batch_to_peek, n, NULL, ids, true);
+                    : rk_batch_context_prepare_bags(e, &e->eval_batch, n, NULL, ids, true);
 }

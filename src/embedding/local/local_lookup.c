@@ -6,7 +6,7 @@
 
 typedef struct local_lookup {
     rk_batch_context batch_context;
-    bool had_strays; /* ids of the last peek were no rows */
+    bool had_strays; /* ids of the last eval lookup were no rows */
 } local_lookup;
 
 rk_status rk_local_lookup_create(const rk_embeddings *e, void **out) {
@@ -54,7 +54,7 @@ static rk_status prepare_and_look_up(const rk_embeddings *e, local_lookup *looku
 
 /* Ids are checked as they are looked up, which saves a pass over them, and again if one is no row: to be
  * dropped or refused. Data with such ids, padding, have more. */
-rk_status rk_local_lookup_peek(const rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids,
+rk_status rk_local_lookup_eval(const rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids,
                                const rk_activation *activations) {
     local_lookup *lookup = batch;
     RK_TRY(rk_embeddings_check_activations(e, n, ids, activations));
@@ -71,7 +71,7 @@ rk_status rk_local_lookup_look_up(rk_embeddings *e, void *lookup, int64_t n, con
          t++) /* of several lookups that wait, only the last would keep its rows */
         RK_FAIL_IF(e->tables[t].dynamic && !e->pins_rows, RK_UNSUPPORTED,
                    "table '%s' is dynamic, and such tables are trained by a model's steps only\n"
-                   "hint: rk_embeddings_peek looks up without training",
+                   "hint: rk_embeddings_lookup_eval looks up without training",
                    e->tables[t].config.name);
     RK_TRY(rk_embeddings_check_activations(e, n, ids, activations));
     RK_TRY(rk_batch_context_dedup(e, batch_context, n, NULL, ids));

@@ -193,48 +193,48 @@ rk_status rk_local_store_create(rk_embeddings *embeddings, int64_t n_unseen, rk_
     return RK_OK;
 }
 
-typedef struct peek_store {
+typedef struct eval_store {
     rk_store store;
     const rk_embeddings *embeddings;
     void *lookup; /* a local lookup */
-} peek_store;
+} eval_store;
 
-static rk_status peek_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
+static rk_status eval_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
     RK_FAIL_IF(training, RK_INVALID_ARGUMENT, "these rows are only read");
-    const peek_store *s = (const peek_store *)store;
+    const eval_store *s = (const eval_store *)store;
     return rk_local_lookup_set_ids(s->embeddings, s->lookup, n, ids);
 }
 
-static void peek_lookup(const rk_store *store, bool training, int32_t feature, int64_t first, int64_t last,
+static void eval_lookup(const rk_store *store, bool training, int32_t feature, int64_t first, int64_t last,
                         const rk_activation *to) {
     (void)training;
-    const peek_store *s = (const peek_store *)store;
+    const eval_store *s = (const eval_store *)store;
     rk_local_lookup_read_feature(s->embeddings, s->lookup, feature, first, last, to);
 }
 
-static rk_status peek_end(rk_store *store, bool applies) {
+static rk_status eval_end(rk_store *store, bool applies) {
     (void)store, (void)applies;
     return RK_OK;
 }
 
-static void free_peek_store(rk_store *store) {
-    const peek_store *s = (const peek_store *)store;
+static void free_eval_store(rk_store *store) {
+    const eval_store *s = (const eval_store *)store;
     rk_local_lookup_free(s->embeddings, s->lookup);
     rk_free(store);
 }
 
-static const rk_store_ops peek_ops = {.free = free_peek_store,
-                                      .begin = peek_begin,
+static const rk_store_ops eval_ops = {.free = free_eval_store,
+                                      .begin = eval_begin,
                                       .wait = rk_store_noop,
                                       .set_cancel_flag = rk_store_noop_set_cancel_flag,
-                                      .lookup = peek_lookup,
-                                      .end = peek_end,
+                                      .lookup = eval_lookup,
+                                      .end = eval_end,
                                       .flush = rk_store_noop};
 
-rk_status rk_peek_store_create(const rk_embeddings *embeddings, rk_store **out) {
-    peek_store *s;
+rk_status rk_eval_store_create(const rk_embeddings *embeddings, rk_store **out) {
+    eval_store *s;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
-    *s = (peek_store){.store = {&peek_ops}, .embeddings = embeddings};
+    *s = (eval_store){.store = {&eval_ops}, .embeddings = embeddings};
     rk_status status = rk_local_lookup_create(embeddings, &s->lookup);
     if (status == RK_OK)
         *out = &s->store;

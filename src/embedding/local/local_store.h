@@ -11,6 +11,6 @@ rk_status rk_local_store_create(rk_embeddings *embeddings, int64_t n_unseen, rk_
 /* Of the same rows, which it only reads, and which outlive it: begin without training, wait, lookup, end,
  * flush and free are all that it does. Any number of threads at once, each with one of its own, while no row
  * changes. */
-rk_status rk_peek_store_create(const rk_embeddings *embeddings, rk_store **out);
+rk_status rk_eval_store_create(const rk_embeddings *embeddings, rk_store **out);
 
 #endif

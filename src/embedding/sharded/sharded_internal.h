@@ -72,7 +72,7 @@ typedef enum rk_in_flight_batch_state {
 } rk_in_flight_batch_state;
 typedef enum rk_in_flight_batch_kind {
     RK_IN_FLIGHT_TRAIN,
-    RK_IN_FLIGHT_PEEK,
+    RK_IN_FLIGHT_EVAL,
     RK_IN_FLIGHT_CONTROL
 } rk_in_flight_batch_kind;
 

@@ -260,9 +260,9 @@ rk_status rk_in_flight_batch_serve_rows(rk_sharded *s, rk_in_flight_batch *j) {
         atomic_fetch_add(&s->rows_served,
                          s->asked_ids[f].offsets ? s->asked_ids[f].offsets[counts[f]] : counts[f]);
     }
-    RK_TRY(rk_batch_context_prepare_bags(s->store, &s->store->batch_to_peek, 0, counts, s->asked_ids, true));
+    RK_TRY(rk_batch_context_prepare_bags(s->store, &s->store->eval_batch, 0, counts, s->asked_ids, true));
     if (j->kind == RK_IN_FLIGHT_TRAIN) rk_row_before_images_swap_in(&s->before_images);
-    rk_batch_context_lookup_all(s->store, &s->store->batch_to_peek, s->activations, false);
+    rk_batch_context_lookup_all(s->store, &s->store->eval_batch, s->activations, false);
     if (j->kind == RK_IN_FLIGHT_TRAIN) rk_row_before_images_swap_out(&s->before_images);
     for (int32_t r = 0; r < n_trainers; r++) pack_rows_for_trainer(s, j, r);
     return rk_all_to_all_begin(s->comm, RK_CHANNEL_ROWS, s->answers, s->owns ? s->trainers : s->nobody,

@@ -37,7 +37,7 @@ static rk_status sharded_begin(rk_store *store, int64_t n, const rk_ids *ids, bo
     RK_FAIL_IF(s->begun - s->finished > s->staleness, RK_INVALID_ARGUMENT,
                "%lld batches are in flight; staleness %lld allows no more",
                (long long)(s->begun - s->finished), (long long)s->staleness);
-    rk_status status = begin_batch_of_kind(s, n, ids, training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_PEEK, 0);
+    rk_status status = begin_batch_of_kind(s, n, ids, training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_EVAL, 0);
     s->next.ids = NULL;
     return status;
 }

@@ -43,7 +43,7 @@ enum { RK_MAX_LEAVES = 1024 };
 typedef struct rk_fused_update_args {
     rk_rows rows;
     int64_t first_row, n_places;
-    float *slots[2];        /* [rows of the table, slot_width], or NULL */
+    float *slots[2];        /* [rows of the table, slot_widths[s]], or NULL */
     int32_t slot_widths[2]; /* dim or 1 */
     const rk_update *update;
     const rk_row_use *uses; /* [n_uses], ascending by place, then by leaf, else in the order of the batch */

@@ -34,7 +34,7 @@ typedef struct rk_cuda_frame {
  * sorted by key are sorted by set. */
 typedef struct rk_cuda_table {
     void *rows;      /* [n_places, dim] of dtype */
-    float *slots[2]; /* [n_places, slot_width] or NULL */
+    float *slots[2]; /* [n_places, slot_widths[s]] or NULL */
     int32_t slot_widths[2];
     int32_t dtype, dim;
     int32_t class_;         /* log2 of the lanes that share a row */

@@ -23,7 +23,7 @@ typedef struct rk_file_reader {
     /* The next piece, where `cut` is NULL; *found = false at the end. */
     rk_status (*next)(rk_source *source, rk_chunk *chunk, bool *found);
     /* Append the rows of the chunk's piece; any thread. A row that fails ends in rk_chunk_end_row, other
-     * failures in rk_chunk_fail. */
+     * failures are returned. */
     rk_status (*parse)(const rk_source *source, rk_chunk *chunk);
     void (*close)(rk_source *source);
     bool counts_rows; /* places are rows, counted from 0, in place of lines */

@@ -56,7 +56,8 @@ rk_status rk_device_tables_check_ids(rk_device_tables *tables);
  * factors). */
 rk_status rk_device_tables_prepare_batch(rk_device_tables *tables, rk_stream *stream);
 /* activations[f].data: device memory, stride in values; lengths NULL. data NULL: the feature is left out.
- * Where they are is kept on the device; unbind_activations, between batches, lets go of it. */
+ * Where they are is kept on the device; rk_device_tables_unbind_activations, between batches, lets
+ * go of it. */
 rk_status rk_device_tables_lookup(rk_device_tables *tables, rk_stream *stream,
                                   const rk_activation *activations);
 void rk_device_tables_unbind_activations(rk_device_tables *tables);

@@ -24,13 +24,13 @@ typedef struct rk_device_sharded {
     float **lent;             /* [n_tables]: what the trainer's tables have of those, and so many rows */
     int64_t *n_lent;
     rk_device_buffer
-        *served; /* [n_stored_features]: float [n, dim], rows on their way out, gradients on their way in */
-    rk_activation *gradients_at, *served_at; /* [n_stored_features]: where those are; of rows that the trainer
+        *served; /* [store->n_features]: float [n, dim], rows on their way out, gradients on their way in */
+    rk_activation *gradients_at, *served_at; /* [store->n_features]: where those are; of rows that the trainer
                                                 has too, and does not ask for, served_at is NULL */
     rk_device_buffer *staged_here;     /* [n_streams, of this trainer] on the wire, where that is not as in
                                           values: rows in, gradients out */
-    rk_device_buffer *staged_there;    /* [n_stored_features] on the wire, where that is not as in served */
-    rk_device_message *send, *receive; /* [n_stored_features, or n_streams]: scratch */
+    rk_device_buffer *staged_there;    /* [store->n_features] on the wire, where that is not as in served */
+    rk_device_message *send, *receive; /* [store->n_features, or n_streams]: scratch */
     rk_ids *ids;                       /* [n_features]: of the trainer's tables, as they are looked up */
     int64_t **offsets;                 /* [n_features] of sequences' samples, */
     size_t *offsets_capacity;          /* so many */

@@ -151,8 +151,8 @@ void rk_batch_context_lookup(const rk_embeddings *embeddings, const rk_batch_con
 rk_status rk_embeddings_check_activations(const rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
                                           const rk_activation *activations);
 /* From gradients to updated rows, as rk_embeddings_begin_update and rk_embeddings_update_piece do it, of any
- * batch context. check_gradients_finite: RK_NOT_FINITE names the feature and the sample. set_gradients: where
- * plans read them, and the pieces of all tables. */
+ * batch context. RK_NOT_FINITE names the feature and the sample. rk_batch_context_set_gradients says where
+ * plans read gradients, and cuts the update of all tables into pieces. */
 rk_status rk_batch_context_check_gradients_finite(const rk_embeddings *embeddings,
                                                   const rk_batch_context *batch_context,
                                                   const rk_activation *gradients);

@@ -5,7 +5,7 @@
 
 #include <reckon/embeddings.h>
 
-/* An rk_local_lookup, as the `batch` of rk_embeddings_ops. */
+/* The `batch` of rk_embeddings_ops. */
 rk_status rk_local_lookup_create(const rk_embeddings *embeddings, void **out);
 void rk_local_lookup_free(const rk_embeddings *embeddings, void *lookup);
 

@@ -87,13 +87,13 @@ typedef struct rk_in_flight_batch {
     int64_t applies;            /* its gradients: trainers have decided so, */
     rk_all_to_all *step_status; /* to owners that do not train; else NULL */
     /* an owner's view of it: */
-    rk_scratch_buffer *local;   /* [n_stored_features]: ids, int64 */
-    rk_scratch_buffer *offsets; /* [n_stored_features]: of bags, int64 [n_bags+1] */
-    rk_ids *stored_ids;         /* [n_stored_features] */
-    int64_t *counts;            /* [n_stored_features]: bags */
-    rk_scratch_buffer *uses;    /* [n_stored_features]: of keys, uint32; */
-    rk_scratch_buffer *n_first; /* [n_stored_features]: likewise, int64 [n_features of the stream] */
-    rk_key_list *ahead;         /* [n_stored_features]: keys of the batch to come, where they came */
+    rk_scratch_buffer *local;   /* [store->n_features]: ids, int64 */
+    rk_scratch_buffer *offsets; /* [store->n_features]: of bags, int64 [n_bags+1] */
+    rk_ids *stored_ids;         /* [store->n_features] */
+    int64_t *counts;            /* [store->n_features]: bags */
+    rk_scratch_buffer *uses;    /* [store->n_features]: of keys, uint32; */
+    rk_scratch_buffer *n_first; /* [store->n_features]: likewise, int64 [n_features of the stream] */
+    rk_key_list *ahead;         /* [store->n_features]: keys of the batch to come, where they came */
     bool is_read;               /* those are filled in */
     rk_key_counts keys;         /* of all owners, when they served it */
 } rk_in_flight_batch;
@@ -115,11 +115,11 @@ struct rk_sharded {
     int32_t *n_streams_of;            /* [size] */
     bool *trainers, *owners, *nobody; /* [size]: which ranks take part in an all_to_all; nobody: none */
     bool *servers, *first;            /* [size]: owners that do not train; the first trainer */
-    rk_activation *activations;       /* [n_stored_features]: scratch of the owner's side */
-    int64_t *asked;                   /* [n_stored_features]: bags that are looked up, of */
-    rk_ids *asked_ids;                /* [n_stored_features] */
+    rk_activation *activations;       /* [store->n_features]: scratch of the owner's side */
+    int64_t *asked;                   /* [store->n_features]: bags that are looked up, of */
+    rk_ids *asked_ids;                /* [store->n_features] */
     rk_scratch_buffer
-        *scratch;            /* [n_stored_features]: rows or gradients in f32 where the wire has fewer bits */
+        *scratch;            /* [store->n_features]: rows or gradients in f32 where the wire has fewer bits */
     rk_prefetch_keys *ahead; /* [n_tables]: of a trainer, */
     struct {
         int64_t first, n;
@@ -131,11 +131,12 @@ struct rk_sharded {
     size_t n_in_flight_batches;
     char **names; /* [n_tables] */
     int32_t n_tables;
-    int32_t n_dynamic;                  /* of them; where there are any, owners tell of their keys */
-    bool has_row_files;                 /* one of those has rows on a disk, here or on another rank */
-    rk_key_uses *key_uses;              /* [n_key_uses]: what the store's dynamic tables get, scratch */
-    int32_t *key_begins;                /* [n_stored_tables + 1]: those of each */
-    size_t *key_task_begins;            /* [n_stored_tables + 1] */
+    int32_t n_dynamic;  /* of them; where there are any, owners tell of their keys */
+    bool has_row_files; /* one of those has rows on a disk, here or on another rank */
+    rk_key_uses
+        *key_uses; /* [trainers * features of streams here]: what the store's dynamic tables get, scratch */
+    int32_t *key_begins;                /* [store->n_tables + 1]: those of each */
+    size_t *key_task_begins;            /* [store->n_tables + 1] */
     rk_key_counts keys;                 /* as the caller's last batch came to know them */
     _Atomic int64_t begun;              /* by the caller, as */
     int64_t finished;                   /* are these */

@@ -1,6 +1,6 @@
 /* For tests of kernels: every one of kernel_list.h is tried, on every instruction set that this processor
  * has, against the scalar reference: the same bits, at odd sizes. Those of rows are tried by
- * test_row_kernels.c, all others by test_kernels.c. */
+ * test_row_kernels.c, those that convert rows by test_row_rounding.c, all others by test_kernels.c. */
 #ifndef RK_TESTS_KERNELS_KERNEL_TESTING_H
 #define RK_TESTS_KERNELS_KERNEL_TESTING_H
 
@@ -33,20 +33,24 @@ static bool tried(const char *name, bool mark) {
     return false;
 }
 
-static const char *const row_kernels[] = {"rk_ids_check",      "rk_finite_check",      "rk_bag_forward",
-                                          "rk_fused_update",   "rk_sum_row_gradients", "rk_optimizer_step",
-                                          "rk_row_load",       "rk_row_store",         "rk_bf16_round",
-                                          "rk_f32_to_16_bits", "rk_f32_from_16_bits",  "rk_rows_quantize"};
+/* Which file tries them. */
+typedef enum kernel_family { OTHER_KERNELS, ROW_KERNELS, ROUNDING_KERNELS, N_FAMILIES } kernel_family;
 
-static bool is_of_rows(const char *name) {
-    for (size_t i = 0; i < sizeof row_kernels / sizeof *row_kernels; i++)
-        if (strcmp(row_kernels[i], name) == 0) return true;
-    return false;
+static kernel_family family_of_kernel(const char *name) {
+    static const char *const lists[N_FAMILIES][8] = {
+        [ROW_KERNELS] = {"rk_ids_check", "rk_finite_check", "rk_bag_forward", "rk_fused_update",
+                         "rk_sum_row_gradients", "rk_optimizer_step"},
+        [ROUNDING_KERNELS] = {"rk_row_load", "rk_row_store", "rk_bf16_round", "rk_f32_to_16_bits",
+                              "rk_f32_from_16_bits", "rk_rows_quantize"}};
+    for (int family = 0; family < N_FAMILIES; family++)
+        for (int i = 0; lists[family][i]; i++)
+            if (strcmp(lists[family][i], name) == 0) return (kernel_family)family;
+    return OTHER_KERNELS;
 }
 
-static void check_all_tried(bool of_rows) {
+static void check_all_tried(kernel_family family) {
 #define CHECK_TRIED(name, parameters, arguments) \
-    if (is_of_rows(#name) == of_rows && !tried(#name, false)) fail_msg("kernel %s has no test", #name);
+    if (family_of_kernel(#name) == family && !tried(#name, false)) fail_msg("kernel %s has no test", #name);
     RK_KERNEL_LIST(CHECK_TRIED)
 #undef CHECK_TRIED
 }

@@ -2,14 +2,15 @@
  * memory already.
  *
  *     bench_model RUN.yaml DIRECTORY [--steps 5] [--warm 1] [--threads 0] [--from memory|rows] [--dump
- *     DIRECTORY] [--dtype f32|bf16] [--staleness N] [--device cpu|cuda] [--memory BYTES]
+ *     DIRECTORY] [--dtype f32|bf16] [--staleness N] [--device cpu|cuda] [--memory BYTES] [--trace FILE]
  *
  * One line of JSON: seconds and loss of each step; the first ones (--warm), which touch the memory first and
  * fill what is stale, are told apart. Started by mpirun, its ranks share every batch as the run file's
  * `cluster` says, and the first one tells what a timed step exchanged. --from rows takes the batches from the
  * run file's training data instead, read and transformed (hashed) within the time. --dump writes the dense
  * parameters' first values, dense/<name> with '/' as '.', as raw f32, and stops: the peers begin with them.
- * --device cuda: on a GPU, of whose memory tables may take so much. */
+ * --device cuda: on a GPU, of whose memory tables may take so much. --trace: a timeline of the timed steps,
+ * for Perfetto. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 
 #include <reckon/reckon.h>
 
+#include "base/thread/trace.h"
 #include "comm/comm.h"
 #include "train/config/run_config.h"
 #include "workload.h"
@@ -112,9 +114,11 @@ int main(int argc, char **argv) {
     if (rk_comm_rank(comm) > 0 && !freopen("/dev/null", "w", stdout)) die("cannot write to /dev/null");
     printf("{\"seconds\": [");
     double first = 0, cpu = 0;
+    const char *trace = option(argc, argv, "--trace", NULL);
     rk_model_comm_traffic exchanged = {0};
     for (int64_t s = 0; s < warm + steps; s++) {
         if (s == warm) exchanged = rk_model_count_comm_traffic(model), cpu = cpu_seconds();
+        if (s == warm && trace) check(rk_trace_start(trace));
         rk_batch batch = workload_batch(&w, s % w.n_batches, ids);
         double begin = seconds_now();
         check(rk_model_train(model, rows ? read_next_batch(rows) : &batch, &losses[s]));
@@ -122,6 +126,7 @@ int main(int argc, char **argv) {
         if (s == 0) first = passed;
         if (s >= warm) printf("%s%.6f", s > warm ? ", " : "", passed);
     }
+    check(rk_trace_stop());
     rk_dataset_free(rows);
     rk_model_comm_traffic now = rk_model_count_comm_traffic(model);
     cpu = (cpu_seconds() - cpu) / (double)steps;

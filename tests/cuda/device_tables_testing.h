@@ -58,9 +58,10 @@ static inline void open_twins_of(twins *w, const rk_embeddings_config *config, c
                  .rng = {7, 0, 0}};
     OK(rk_embeddings_create_with_parts(config, parts, &w->host));
     OK(rk_embeddings_create_with_parts(config, parts, &w->home));
-    OK(rk_device_tables_create(
-        w->home, device, &(rk_device_tables_options){.max_batch = max_batch, .budget_bytes = budget_bytes},
-        &w->tables));
+    static int n_opened;
+    const rk_device_tables_options options = {
+        .max_batch = max_batch, .budget_bytes = budget_bytes, .wide_keys = n_opened++ % 2};
+    OK(rk_device_tables_create(w->home, device, &options, &w->tables));
     OK(rk_stream_create(device, &w->upload));
     OK(rk_stream_create(device, &w->dedup));
     for (int32_t f = 0; f < w->n_features; f++) {

@@ -135,6 +135,33 @@ static void test_refused_ids(void **state) {
     close_twins(&w);
 }
 
+/* Ids that two features have in common, of tables of unequal size, in every batch but one. */
+static void test_shared_ids(void **state) {
+    (void)state;
+    twins w;
+    shape shapes[MAX_FEATURES];
+    for (int f = 0; f < MAX_FEATURES; f++) shapes[f] = (shape){.ids_per_sample = f % 9 ? 1 : 2};
+    open_twins(&w, &config, shapes, 40, 0);
+    for (int batch = 0; batch < 4; batch++) {
+        draw_ids(&w, 40);
+        int64_t *shared = (int64_t *)(size_t)w.ids[0].ids;
+        const int64_t *own = w.ids[9].ids;
+        for (int64_t i = 0; i < 80; i++) shared[i] %= 40;
+        if (batch != 2) w.ids[9].ids = shared;
+        route_twins(&w, true);
+        look_up_twins(&w, true, true);
+        apply_twins(&w);
+        shared[2 * 30 + 1] = 50; /* a row of 'sixteen' */
+        if (batch == 3)
+            check_refusal(
+                &w, RK_BAD_DATA,
+                "feature 'j': sample 30: id 50 is beyond the last row 39 of table 'wide'\nhint: give "
+                "the table more rows, or hash the feature");
+        w.ids[9].ids = own;
+    }
+    close_twins(&w);
+}
+
 static void test_strict_features(void **state) {
     (void)state;
     rk_feature_config strict[] = {FEATURE("a", "sixteen", MEAN, 0), FEATURE("b", "sixteen", SUM, 3)};
@@ -170,9 +197,10 @@ static void test_strict_features(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense_ids),   cmocka_unit_test(test_bags),
-        cmocka_unit_test(test_weights),     cmocka_unit_test(test_long_bags),
-        cmocka_unit_test(test_refused_ids), cmocka_unit_test(test_strict_features),
+        cmocka_unit_test(test_dense_ids),       cmocka_unit_test(test_bags),
+        cmocka_unit_test(test_weights),         cmocka_unit_test(test_long_bags),
+        cmocka_unit_test(test_refused_ids),     cmocka_unit_test(test_shared_ids),
+        cmocka_unit_test(test_strict_features),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

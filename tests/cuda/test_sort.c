@@ -43,6 +43,31 @@ static void test_sort(void **state) {
         }
 }
 
+/* The same as of 64 bits. */
+static void test_narrow_sort(void **state) {
+    (void)state;
+    static uint32_t keys[MOST], sorted[MOST], values[MOST], carried[MOST];
+    for (int i = 0; i < MOST; i++) {
+        keys[i] = (uint32_t)rk_rng_u64(4, 0, (uint64_t)(i / 3)) & 0xFFFFF;
+        values[i] = (uint32_t)i;
+    }
+    uint32_t *d_keys = on_device(keys, sizeof keys), *d_sorted = on_device(NULL, sizeof keys),
+             *d_values = on_device(values, sizeof values), *d_carried = on_device(NULL, sizeof values);
+    rk_cuda_sort_u32(stream, MOST, 20, d_keys, d_sorted, d_values, d_carried, scratch, scratch_bytes);
+    OK(rk_stream_sync(stream));
+    OK(rk_device_download(device, sorted, d_sorted, sizeof sorted));
+    OK(rk_device_download(device, carried, d_carried, sizeof carried));
+    for (int i = 0; i < MOST; i++) {
+        assert_true(sorted[i] == keys[carried[i]]);
+        assert_true(i == 0 || sorted[i - 1] < sorted[i] ||
+                    (sorted[i - 1] == sorted[i] && carried[i - 1] < carried[i]));
+    }
+    rk_device_free(device, d_keys);
+    rk_device_free(device, d_sorted);
+    rk_device_free(device, d_values);
+    rk_device_free(device, d_carried);
+}
+
 static void test_scan(void **state) {
     (void)state;
     static const int sizes[] = {0, 1, 2, 33, 5000, MOST};
@@ -89,7 +114,7 @@ static int close_with_scratch(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sort), cmocka_unit_test(test_scan),
-                                       cmocka_unit_test(test_copy)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sort), cmocka_unit_test(test_narrow_sort),
+                                       cmocka_unit_test(test_scan), cmocka_unit_test(test_copy)};
     return cmocka_run_group_tests(tests, open_with_scratch, close_with_scratch);
 }

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/thread/instruction_set.h"
 #include "base/memory.h"
@@ -196,6 +197,25 @@ void rk_parallel_for_work(size_t n_tasks, uint64_t work, rk_task task, void *con
         run_serially(n_tasks, task, context);
     else
         rk_parallel_for(n_tasks, task, context);
+}
+
+enum { COPY_BLOCK = 1 << 16 }; /* bytes a task */
+typedef struct copying {
+    char *to;
+    const char *from;
+    size_t n_bytes;
+} copying;
+
+static void copy_block(void *context, size_t task, int thread) {
+    (void)thread;
+    const copying *c = context;
+    size_t first = task * COPY_BLOCK, rest = c->n_bytes - first;
+    memcpy(c->to + first, c->from + first, rest < COPY_BLOCK ? rest : COPY_BLOCK);
+}
+
+void rk_parallel_copy(void *to, const void *from, size_t n_bytes) {
+    copying c = {to, from, n_bytes};
+    rk_parallel_for_work(rk_block_count(n_bytes, COPY_BLOCK), n_bytes / 8, copy_block, &c);
 }
 
 bool rk_parallel_set_serial(bool alone) {

@@ -25,6 +25,9 @@ void rk_parallel_for(size_t n_tasks, rk_task task, void *context);
  * other threads: some ten thousand additions or so. `work` counts them roughly. */
 void rk_parallel_for_work(size_t n_tasks, uint64_t work, rk_task task, void *context);
 
+/* memcpy, by all threads where it is much. */
+void rk_parallel_copy(void *to, const void *from, size_t n_bytes);
+
 /* alone: from now on loops of the calling thread run on it alone, beside those of others. Returns what it was
  * before. */
 bool rk_parallel_set_serial(bool alone);

@@ -63,6 +63,7 @@ void rk_device_unpin(rk_device *device,
 rk_status rk_stream_create(rk_device *device, rk_stream **out);
 void rk_stream_free(rk_stream *stream);
 rk_device *rk_stream_device(const rk_stream *stream);
+int32_t rk_stream_n_processors(const rk_stream *stream); /* of its device; of device code alone */
 rk_status rk_stream_sync(rk_stream *stream); /* wait for all of its work; the device's first failure */
 
 /* What `stream` is given from now on begins after all that `other` has been given so far. */

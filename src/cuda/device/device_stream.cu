@@ -40,6 +40,10 @@ rk_device *rk_stream_device(const rk_stream *stream) {
     return stream->device;
 }
 
+int32_t rk_stream_n_processors(const rk_stream *stream) {
+    return stream->device->info.n_processors;
+}
+
 cudaStream_t rk_stream_native(rk_stream *stream) {
     rk_device_make_current(stream->device);
     return stream->native;

@@ -16,7 +16,8 @@ static void check_scratch(rk_stream *stream, int64_t n, const void *scratch, siz
         rk_emulator_fail("a sort or scan of %lld with %zu bytes of scratch", (long long)n, scratch_bytes);
 }
 
-void rk_cuda_sort_u64(rk_stream *stream, int64_t n, int n_bits, const uint64_t *keys_in, uint64_t *keys_out,
+template <typename key>
+static void sort_keys(rk_stream *stream, int64_t n, int n_bits, const key *keys_in, key *keys_out,
                       const uint32_t *values_in, uint32_t *values_out, void *scratch, size_t scratch_bytes) {
     check_scratch(stream, n, scratch, scratch_bytes);
     rk_emulator_queue_push(rk_stream_native(stream),
@@ -34,6 +35,16 @@ void rk_cuda_sort_u64(rk_stream *stream, int64_t n, int n_bits, const uint64_t *
                                 memset(scratch, 0xA5, scratch_bytes); /* nobody may rely on it */
                             },
                             NULL, false});
+}
+
+void rk_cuda_sort_u64(rk_stream *stream, int64_t n, int n_bits, const uint64_t *keys_in, uint64_t *keys_out,
+                      const uint32_t *values_in, uint32_t *values_out, void *scratch, size_t scratch_bytes) {
+    sort_keys(stream, n, n_bits, keys_in, keys_out, values_in, values_out, scratch, scratch_bytes);
+}
+
+void rk_cuda_sort_u32(rk_stream *stream, int64_t n, int n_bits, const uint32_t *keys_in, uint32_t *keys_out,
+                      const uint32_t *values_in, uint32_t *values_out, void *scratch, size_t scratch_bytes) {
+    sort_keys(stream, n, n_bits, keys_in, keys_out, values_in, values_out, scratch, scratch_bytes);
 }
 
 void rk_cuda_scan_u32(rk_stream *stream, int64_t n, const uint32_t *in, uint32_t *out, void *scratch,

@@ -6,8 +6,9 @@
  *         keeps
  *     of a sequence: the first `length` ids that are kept take a position each; other positions have no row
  *
- * A thread takes a sample's few ids; a warp together a sample's many. The weights of a bag are added up in
- * f64, in order by one thread, in 32 stripes by a warp. */
+ * The weights of a sample's few ids are added up by one thread, in f64 and in order; then the warp writes the
+ * uses of its 32 samples side by side, so that what it writes lies together. A warp takes a sample of many
+ * ids alone, and adds its weights up in 32 stripes. */
 #include "cuda/tables/table_kernel_helpers.h"
 
 enum { ALONE_IDS = 64, ALONE_POSITIONS = 8 };
@@ -28,11 +29,13 @@ typedef struct weight_sums {
     double below; /* sum w, or w^2 */
 } weight_sums;
 
-typedef enum id_status { KEPT, DROPPED, REFUSED } id_status;
+/* What an id's weight becomes: unweighted ids of a bag have the same coefficient. */
+typedef struct bag_coefficient {
+    float scale;
+    double below;
+} bag_coefficient;
 
-__device__ static inline int64_t id_at(const rk_cuda_batch *batch, uint32_t i) {
-    return batch->wide ? ((const int64_t *)batch->ids)[i] : ((const int32_t *)batch->ids)[i];
-}
+typedef enum id_status { KEPT, DROPPED, REFUSED } id_status;
 
 /* The feature of a sample among those of all features. */
 __device__ static inline uint32_t feature_of(const rk_cuda_batch *batch, uint32_t item) {
@@ -40,14 +43,23 @@ __device__ static inline uint32_t feature_of(const rk_cuda_batch *batch, uint32_
                                     [batch](uint32_t f) { return batch->feature_ids[f].first_sample; });
 }
 
-__device__ static inline sample_ids sample_at(const rk_cuda_batch *batch, uint32_t item) {
+/* All but the ids, which take a load more. */
+__device__ static inline sample_ids sample_of_feature(const rk_cuda_batch *batch, uint32_t feature,
+                                                      uint32_t sample) {
     sample_ids s;
     s.batch = batch;
-    s.number = feature_of(batch, item);
-    s.sample = item - batch->feature_ids[s.number].first_sample;
-    s.feature = &batch->features[s.number];
-    s.ids = &batch->feature_ids[s.number];
+    s.number = feature;
+    s.sample = sample;
+    s.feature = &batch->features[feature];
+    s.ids = &batch->feature_ids[feature];
     s.table = &batch->tables[s.feature->table];
+    s.begin = s.end = 0;
+    return s;
+}
+
+__device__ static inline sample_ids sample_at(const rk_cuda_batch *batch, uint32_t item) {
+    uint32_t feature = feature_of(batch, item);
+    sample_ids s = sample_of_feature(batch, feature, item - batch->feature_ids[feature].first_sample);
     if (s.ids->first_offset == RK_CUDA_NONE) {
         s.begin = s.ids->first_id + s.sample * s.ids->ids_per_sample;
         s.end = s.begin + s.ids->ids_per_sample;
@@ -59,6 +71,10 @@ __device__ static inline sample_ids sample_at(const rk_cuda_batch *batch, uint32
     return s;
 }
 
+__device__ static inline int64_t id_at(const sample_ids *s, uint32_t i) {
+    uint32_t at = s->ids->ids_at + (i - s->ids->first_id);
+    return s->batch->wide ? ((const int64_t *)s->batch->ids)[at] : ((const int32_t *)s->batch->ids)[at];
+}
 __device__ static inline bool is_weighted(const sample_ids *s) {
     return s->ids->first_weight != RK_CUDA_NONE;
 }
@@ -79,7 +95,7 @@ __device__ static inline id_status check_id(const sample_ids *s, int64_t id, flo
 }
 
 __device__ static inline id_status check_id_at(const sample_ids *s, uint32_t i) {
-    id_status v = check_id(s, id_at(s->batch, i), weight_at(s, i));
+    id_status v = check_id(s, id_at(s, i), weight_at(s, i));
     if (v == REFUSED) atomicMax(&s->batch->counts->bad_id, ~i);
     return v;
 }
@@ -96,16 +112,25 @@ __device__ static inline void write_row_use(const sample_ids *s, uint32_t use, i
     if (!batch->training && !batch->caches) return;
     uint64_t key = (uint64_t)row;
     if (is_sorted && t->frames) key = (uint64_t)row % t->n_sets * t->n_tags + (uint64_t)row / t->n_sets;
-    batch->keys[use] = is_sorted ? t->first_key + key : batch->none_key;
+    key = is_sorted ? t->first_key + key : batch->none_key;
+    if (batch->has_narrow_keys)
+        ((uint32_t *)batch->keys)[use] = (uint32_t)key;
+    else
+        ((uint64_t *)batch->keys)[use] = key;
     batch->order[use] = use;
 }
 
-/* Ids lane, lane + n_lanes, ... of the sample. */
+/* Of ids lane, lane + n_lanes, ... of the sample. Where the coefficients depend on no id they are not read:
+ * all are kept, or the batch is refused. */
 __device__ static inline weight_sums sum_weights_of_bag(const sample_ids *s, uint32_t lane,
                                                         uint32_t n_lanes) {
     weight_sums sums = {0, 0};
+    if (!is_weighted(s) && (s->feature->combiner == RK_COMBINER_SUM || !s->feature->validates)) {
+        sums.n_kept = (s->end - s->begin + n_lanes - 1 - lane) / n_lanes;
+        return sums;
+    }
     for (uint32_t i = s->begin + lane; i < s->end; i += n_lanes) {
-        if (check_id_at(s, i) != KEPT) continue;
+        if (check_id(s, id_at(s, i), weight_at(s, i)) != KEPT) continue;
         double w = weight_at(s, i);
         sums.n_kept++;
         sums.below += combiner_of_feature(s) == RK_COMBINER_MEAN ? w : w * w;
@@ -120,37 +145,62 @@ __device__ static inline float unweighted_bag_scale(const sample_ids *s, uint32_
     return n_kept ? (float)(1 / (s->feature->combiner == RK_COMBINER_MEAN ? count : sqrt(count))) : 0.0f;
 }
 
-__device__ static inline void store_coefficients_of_bag(const sample_ids *s, weight_sums sums, uint32_t lane,
-                                                        uint32_t n_lanes) {
-    bool weighted = is_weighted(s);
-    float scale = weighted ? 1.0f : unweighted_bag_scale(s, sums.n_kept);
-    int32_t combiner = combiner_of_feature(s);
-    double below = combiner == RK_COMBINER_SQRTN ? sqrt(sums.below) : sums.below;
-    if (lane == 0) s->batch->scales[s->ids->first_bag + s->sample] = scale;
-    for (uint32_t i = s->begin + lane; i < s->end; i += n_lanes) {
-        float weight = weight_at(s, i), coefficient = scale;
-        int64_t id = id_at(s->batch, i);
-        if (weighted && combiner == RK_COMBINER_SUM) coefficient = weight;
-        if (weighted && combiner != RK_COMBINER_SUM)
-            coefficient = below != 0 ? (float)(weight / below) : 0.0f;
-        write_row_use(s, s->ids->first_use + (i - s->ids->first_id),
-                      check_id(s, id, weight) == KEPT ? id : -1, 0, coefficient);
-    }
+__device__ static inline bag_coefficient coefficient_of_bag(const sample_ids *s, weight_sums sums) {
+    bag_coefficient c;
+    c.scale = is_weighted(s) ? 1.0f : unweighted_bag_scale(s, sums.n_kept);
+    c.below = combiner_of_feature(s) == RK_COMBINER_SQRTN ? sqrt(sums.below) : sums.below;
+    return c;
 }
 
-__device__ static inline void write_row_uses_by_thread(const sample_ids *s) {
-    uint32_t length = (uint32_t)s->feature->length, dim = (uint32_t)s->table->dim, position = 0;
-    if (!length) {
-        store_coefficients_of_bag(s, sum_weights_of_bag(s, 0, 1), 0, 1);
-        return;
-    }
-    uint32_t use = s->ids->first_use + s->sample * length;
+__device__ static inline void write_row_use_of_bag(const sample_ids *s, bag_coefficient bag, uint32_t i) {
+    float weight = weight_at(s, i), coefficient = bag.scale;
+    if (is_weighted(s) && combiner_of_feature(s) == RK_COMBINER_SUM)
+        coefficient = weight;
+    else if (is_weighted(s))
+        coefficient = bag.below != 0 ? (float)(weight / bag.below) : 0.0f;
+    write_row_use(s, s->ids->first_use + (i - s->ids->first_id), check_id_at(s, i) == KEPT ? id_at(s, i) : -1,
+                  0, coefficient);
+}
+
+__device__ static inline void write_row_uses_of_positions_by_thread(const sample_ids *s) {
+    uint32_t length = (uint32_t)s->feature->length, dim = (uint32_t)s->table->dim, position = 0,
+             use = s->ids->first_use + s->sample * length;
     for (uint32_t i = s->begin; i < s->end; i++) {
         if (check_id_at(s, i) != KEPT || position == length) continue;
-        write_row_use(s, use + position, id_at(s->batch, i), position * dim, 1.0f);
+        write_row_use(s, use + position, id_at(s, i), position * dim, 1.0f);
         position++;
     }
     for (; position < length; position++) write_row_use(s, use + position, -1, position * dim, 1.0f);
+}
+
+/* The lane, of those whose items end before `ends` in ascending order, that item k is of. */
+__device__ static inline uint32_t lane_of_item(uint32_t ends, uint32_t k) {
+    uint32_t lane = 0;
+    for (uint32_t step = RK_WARP / 2; step; step /= 2)
+        if (__shfl_sync(RK_FULL_WARP, ends, (int)(lane + step - 1)) <= k) lane += step;
+    return lane;
+}
+
+/* Each lane's bag, of few ids or of none: the warp goes through the ids of all side by side. */
+__device__ static inline void write_row_uses_of_bags_together(const sample_ids *mine, bag_coefficient bag,
+                                                              uint32_t n_ids) {
+    uint32_t lane = rk_table_lane_number(), ends = n_ids;
+    for (uint32_t width = 1; width < RK_WARP; width *= 2) {
+        uint32_t before = __shfl_up_sync(RK_FULL_WARP, ends, width);
+        if (lane >= width) ends += before;
+    }
+    uint32_t n = __shfl_sync(RK_FULL_WARP, ends, RK_WARP - 1), first = mine->begin - (ends - n_ids);
+    for (uint32_t k = lane; k - lane < n; k += RK_WARP) {
+        int owner = (int)lane_of_item(ends, k);
+        uint32_t feature = __shfl_sync(RK_FULL_WARP, mine->number, owner),
+                 sample = __shfl_sync(RK_FULL_WARP, mine->sample, owner),
+                 i = __shfl_sync(RK_FULL_WARP, first, owner) + k;
+        bag_coefficient c = {__shfl_sync(RK_FULL_WARP, bag.scale, owner),
+                             __shfl_sync(RK_FULL_WARP, bag.below, owner)};
+        if (k >= n) continue;
+        sample_ids s = sample_of_feature(mine->batch, feature, sample);
+        write_row_use_of_bag(&s, c, i);
+    }
 }
 
 __device__ static inline void write_row_uses_of_positions_by_warp(const sample_ids *s, uint32_t lane) {
@@ -161,8 +211,7 @@ __device__ static inline void write_row_uses_of_positions_by_warp(const sample_i
         bool kept = i < s->end && check_id_at(s, i) == KEPT;
         uint32_t all = __ballot_sync(RK_FULL_WARP, kept),
                  position = n_before + (uint32_t)__popc(all & ((1u << lane) - 1));
-        if (kept && position < length)
-            write_row_use(s, use + position, id_at(s->batch, i), position * dim, 1.0f);
+        if (kept && position < length) write_row_use(s, use + position, id_at(s, i), position * dim, 1.0f);
         n_before += (uint32_t)__popc(all);
     }
     for (uint32_t position = n_before + lane; position < length; position += RK_WARP)
@@ -195,7 +244,9 @@ __device__ static inline void write_row_uses_by_warp(const sample_ids *s, uint32
         sums.n_kept += __shfl_xor_sync(RK_FULL_WARP, sums.n_kept, width);
         sums.below += __shfl_xor_sync(RK_FULL_WARP, sums.below, width);
     }
-    store_coefficients_of_bag(s, sums, lane, RK_WARP);
+    bag_coefficient bag = coefficient_of_bag(s, sums);
+    if (lane == 0) s->batch->scales[s->ids->first_bag + s->sample] = bag.scale;
+    for (uint32_t i = s->begin + lane; i < s->end; i += RK_WARP) write_row_use_of_bag(s, bag, i);
     split_bag_into_chunks(s, lane);
 }
 
@@ -204,19 +255,31 @@ __device__ static inline bool is_small_enough_for_thread(const sample_ids *s) {
     return length ? length <= ALONE_POSITIONS && n <= ALONE_IDS : n <= ALONE_IDS;
 }
 
+/* A lane's sample, where it has one: its positions, or how its bag's ids become uses. Returns the ids of the
+ * bag that are left for the whole warp to write. */
+__device__ static inline uint32_t begin_sample_by_thread(const sample_ids *s, bag_coefficient *bag) {
+    if (s->feature->length) {
+        write_row_uses_of_positions_by_thread(s);
+        return 0;
+    }
+    *bag = coefficient_of_bag(s, sum_weights_of_bag(s, 0, 1));
+    s->batch->scales[s->ids->first_bag + s->sample] = bag->scale;
+    return s->end - s->begin;
+}
+
 __global__ static void ids_to_row_uses_kernel(const rk_cuda_batch *batch) {
     uint32_t n_items = batch->n_samples;
     uint32_t lane = rk_table_lane_number();
     for (uint32_t first = rk_table_warp_number() * RK_WARP; first < n_items; first += rk_table_n_threads()) {
-        bool for_all = false;
-        if (first + lane < n_items) {
-            sample_ids s = sample_at(batch, first + lane);
-            for_all = !is_small_enough_for_thread(&s);
-            if (!for_all) write_row_uses_by_thread(&s);
-        }
+        bool is_here = first + lane < n_items;
+        sample_ids s = sample_at(batch, is_here ? first + lane : first);
+        bool for_all = is_here && !is_small_enough_for_thread(&s);
+        bag_coefficient bag = {0, 0};
+        uint32_t n_ids = is_here && !for_all ? begin_sample_by_thread(&s, &bag) : 0;
+        write_row_uses_of_bags_together(&s, bag, n_ids);
         for (uint32_t rest = __ballot_sync(RK_FULL_WARP, for_all); rest; rest &= rest - 1) {
-            sample_ids s = sample_at(batch, first + (uint32_t)__ffs((int)rest) - 1);
-            write_row_uses_by_warp(&s, lane);
+            sample_ids large = sample_at(batch, first + (uint32_t)__ffs((int)rest) - 1);
+            write_row_uses_by_warp(&large, lane);
         }
     }
 }

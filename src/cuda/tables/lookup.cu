@@ -146,7 +146,8 @@ __device__ static inline void look_up_tile(const bags *f, uint32_t bag, uint32_t
     }
 }
 
-__global__ static void look_up_kernel(const rk_cuda_batch *batch, const rk_cuda_place *to) {
+__global__ static void __launch_bounds__(RK_TABLE_THREADS, 4)
+    look_up_kernel(const rk_cuda_batch *batch, const rk_cuda_place *to) {
     uint32_t lane = rk_table_lane_number();
     for (uint32_t t = rk_table_warp_number(); t < batch->n_tiles; t += rk_table_n_warps()) {
         uint32_t tile = rk_tile_of_number(batch, t), number = rk_tile_feature(batch, tile);

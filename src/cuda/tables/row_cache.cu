@@ -17,7 +17,7 @@ __device__ static inline uint64_t row_of_key(const rk_cuda_table *table, uint64_
 
 __device__ static inline uint64_t set_of_segment(const rk_cuda_batch *batch, const rk_cuda_table *table,
                                                  uint32_t s) {
-    return (batch->sorted_keys[batch->segments[s].begin] - table->first_key) / table->n_tags;
+    return (rk_sorted_key(batch, batch->segments[s].begin) - table->first_key) / table->n_tags;
 }
 
 /* Whether segment s is the first of its set. */
@@ -45,7 +45,7 @@ __device__ static inline bool is_segment_of_set(const cache_set *c, uint32_t s) 
 }
 
 __device__ static inline uint64_t row_of_segment(const cache_set *c, uint32_t s) {
-    return row_of_key(c->table, c->batch->sorted_keys[c->batch->segments[s].begin]);
+    return row_of_key(c->table, rk_sorted_key(c->batch, c->batch->segments[s].begin));
 }
 
 /* The way that was used longest ago, ways alike: the first; in all lanes. */
@@ -163,7 +163,7 @@ __global__ static void fill_caches_kernel(const rk_cuda_batch *batch) {
 
 __global__ static void set_places_of_uses_kernel(const rk_cuda_batch *batch) {
     for (uint32_t p = rk_table_thread_number(); p < batch->n_uses; p += rk_table_n_threads()) {
-        if (batch->sorted_keys[p] == batch->none_key) continue;
+        if (rk_sorted_key(batch, p) == batch->none_key) continue;
         const rk_cuda_segment *segment = &batch->segments[batch->numbers[p] - 1];
         if (batch->tables[segment->table].frames) batch->places[batch->sorted[p]] = segment->place;
     }

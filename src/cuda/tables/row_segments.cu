@@ -9,8 +9,8 @@
 
 __global__ static void mark_segments_kernel(const rk_cuda_batch *batch) {
     for (uint32_t p = rk_table_thread_number(); p < batch->n_uses; p += rk_table_n_threads()) {
-        uint64_t key = batch->sorted_keys[p];
-        batch->heads[p] = key != batch->none_key && (p == 0 || key != batch->sorted_keys[p - 1]);
+        uint64_t key = rk_sorted_key(batch, p);
+        batch->heads[p] = key != batch->none_key && (p == 0 || key != rk_sorted_key(batch, p - 1));
     }
 }
 
@@ -27,10 +27,10 @@ __device__ static inline void set_begin_of_width_classes(rk_cuda_counts *counts,
 }
 
 __device__ static inline void make_segment(const rk_cuda_batch *batch, uint32_t p) {
-    uint64_t key = batch->sorted_keys[p];
+    uint64_t key = rk_sorted_key(batch, p);
     uint32_t t = table_of_key(batch, key), number = batch->numbers[p] - 1;
     const rk_cuda_table *table = &batch->tables[t];
-    int before = p == 0 ? -1 : batch->tables[table_of_key(batch, batch->sorted_keys[p - 1])].class_;
+    int before = p == 0 ? -1 : batch->tables[table_of_key(batch, rk_sorted_key(batch, p - 1))].class_;
     rk_cuda_segment segment = {p, t, table->frames ? RK_CUDA_NONE : (uint32_t)(key - table->first_key),
                                RK_CUDA_NONE};
     batch->segments[number] = segment;
@@ -41,16 +41,17 @@ __device__ static inline void end_segments(const rk_cuda_batch *batch, uint32_t 
     uint32_t n = batch->numbers[p];
     batch->counts->n_segments = n;
     batch->segments[n].begin = p + 1;
-    set_begin_of_width_classes(
-        batch->counts, batch->tables[table_of_key(batch, batch->sorted_keys[p])].class_, RK_CUDA_CLASSES, n);
+    set_begin_of_width_classes(batch->counts,
+                               batch->tables[table_of_key(batch, rk_sorted_key(batch, p))].class_,
+                               RK_CUDA_CLASSES, n);
 }
 
 __global__ static void make_segments_kernel(const rk_cuda_batch *batch) {
     for (uint32_t p = rk_table_thread_number(); p < batch->n_uses; p += rk_table_n_threads()) {
-        if (batch->sorted_keys[p] == batch->none_key) continue;
+        if (rk_sorted_key(batch, p) == batch->none_key) continue;
         batch->sorted_uses[p] = batch->uses[batch->sorted[p]];
         if (batch->heads[p]) make_segment(batch, p);
-        if (p + 1 == batch->n_uses || batch->sorted_keys[p + 1] == batch->none_key) end_segments(batch, p);
+        if (p + 1 == batch->n_uses || rk_sorted_key(batch, p + 1) == batch->none_key) end_segments(batch, p);
     }
 }
 

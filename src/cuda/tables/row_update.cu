@@ -300,7 +300,7 @@ extern "C" void rk_cuda_sum_frequent_rows(rk_stream *stream, uint32_t n_most_chu
 extern "C" void rk_cuda_update_rows(rk_stream *stream, uint32_t n_most, bool sums, const rk_cuda_batch *batch,
                                     const rk_cuda_step *steps, const rk_cuda_place *gradients,
                                     const uint32_t *stop) {
-    uint32_t blocks = rk_table_grid_size(n_most, RK_TABLE_WARPS);
+    uint32_t blocks = rk_table_resident_grid_size(stream, n_most, RK_TABLE_WARPS, sums ? 2 : 3);
     if (sums)
         RK_LAUNCH((update_rows_kernel<STEP_WITH_SUMS>), blocks, RK_TABLE_THREADS, 0, stream, batch, steps,
                   gradients, stop);

@@ -66,6 +66,7 @@ typedef struct rk_cuda_feature {
 typedef struct rk_cuda_feature_ids {
     uint32_t n, first_sample; /* samples of one feature after those of the other */
     uint32_t first_id, first_use;
+    uint32_t ids_at;       /* where its ids are: features with the same ones share them */
     uint32_t first_offset; /* its [n+1] among the offsets; RK_CUDA_NONE: ids_per_sample each */
     uint32_t ids_per_sample;
     uint32_t first_weight; /* RK_CUDA_NONE: no weights */
@@ -132,18 +133,19 @@ typedef struct rk_cuda_batch {
     uint32_t n_samples, n_features, n_tables, n_uses, n_tiles; /* n_samples: of all features */
     bool wide, training, caches;
     bool folded; /* weights are what a row is multiplied by: their combiner's divisor is in them */
-    uint32_t number, oldest; /* of this batch, and of the oldest one whose rows may not leave the cache */
-    int32_t width;           /* values of a partial sum */
-    uint64_t none_key;       /* of uses that are not sorted; above all others */
-    uint32_t *places;        /* [n_uses] row's place, RK_CUDA_NONE: no row */
-    rk_cuda_use *uses;       /* [n_uses] */
-    float *scales;           /* [n_bags] of bags' sums */
-    uint32_t *bag_partials;  /* [n_bags], of those with more than RK_CUDA_CHUNK ids */
-    uint64_t *keys, *sorted_keys;           /* [n_uses] */
-    uint32_t *order, *sorted;               /* [n_uses] uses in the order of the batch, and of their keys */
-    uint32_t *heads, *numbers;              /* [n_uses] 1 where a segment begins; segments so far */
-    rk_cuda_use *sorted_uses;               /* [n_uses] */
-    rk_cuda_segment *segments;              /* [n_uses + 1] */
+    uint32_t number, oldest;   /* of this batch, and of the oldest one whose rows may not leave the cache */
+    int32_t width;             /* values of a partial sum */
+    bool has_narrow_keys;      /* keys are uint32_t; else uint64_t */
+    uint64_t none_key;         /* of uses that are not sorted; above all others */
+    uint32_t *places;          /* [n_uses] row's place, RK_CUDA_NONE: no row */
+    rk_cuda_use *uses;         /* [n_uses] */
+    float *scales;             /* [n_bags] of bags' sums */
+    uint32_t *bag_partials;    /* [n_bags], of those with more than RK_CUDA_CHUNK ids */
+    void *keys, *sorted_keys;  /* [n_uses] */
+    uint32_t *order, *sorted;  /* [n_uses] uses in the order of the batch, and of their keys */
+    uint32_t *heads, *numbers; /* [n_uses] 1 where a segment begins; segments so far */
+    rk_cuda_use *sorted_uses;  /* [n_uses] */
+    rk_cuda_segment *segments; /* [n_uses + 1] */
     rk_cuda_chunk *bag_chunks, *use_chunks; /* [n_uses * 2 / RK_CUDA_CHUNK] */
     float *partials;                        /* [.., width] */
     rk_cuda_fill *fills;                    /* [n_uses] */

@@ -22,6 +22,15 @@ static inline uint32_t rk_table_grid_size(uint64_t n, uint64_t a_block) {
     return blocks < RK_TABLE_BLOCKS ? (uint32_t)blocks : (uint32_t)RK_TABLE_BLOCKS;
 }
 
+/* As many blocks as the card's processors hold at once, so many each: they go through the items together, and
+ * what neighbours read twice is still in the cache. */
+static inline uint32_t rk_table_resident_grid_size(rk_stream *stream, uint64_t n, uint64_t a_block,
+                                                   uint32_t blocks_a_processor) {
+    uint32_t resident = (uint32_t)rk_stream_n_processors(stream) * blocks_a_processor,
+             blocks = rk_table_grid_size(n, a_block);
+    return blocks < resident ? blocks : resident;
+}
+
 /* Of chunks, a warp each: most batches have few or none, so that their launch costs what its blocks do. Two a
  * multiprocessor of large cards. */
 static inline uint32_t rk_chunk_grid_size(uint64_t n_most) {
@@ -43,6 +52,11 @@ __device__ static inline uint32_t rk_table_n_warps(void) {
 }
 __device__ static inline uint32_t rk_table_lane_number(void) {
     return threadIdx.x % RK_WARP;
+}
+
+__device__ static inline uint64_t rk_sorted_key(const rk_cuda_batch *batch, uint32_t p) {
+    return batch->has_narrow_keys ? ((const uint32_t *)batch->sorted_keys)[p]
+                                  : ((const uint64_t *)batch->sorted_keys)[p];
 }
 
 /* Whether the batch was refused: nothing is looked up or updated for it. */

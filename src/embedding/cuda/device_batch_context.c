@@ -40,8 +40,8 @@ static size_t place_arrays_in_arena(const rk_device_tables *d, char *arena, size
     batch->uses = place_array_in_arena(arena, &at, n_uses, sizeof *batch->uses);
     batch->scales = place_array_in_arena(arena, &at, n_bags, sizeof *batch->scales);
     batch->bag_partials = place_array_in_arena(arena, &at, n_bags, sizeof *batch->bag_partials);
-    batch->keys = place_array_in_arena(arena, &at, n_uses, sizeof *batch->keys);
-    batch->sorted_keys = place_array_in_arena(arena, &at, n_uses, sizeof *batch->sorted_keys);
+    batch->keys = place_array_in_arena(arena, &at, n_uses, sizeof(uint64_t));
+    batch->sorted_keys = place_array_in_arena(arena, &at, n_uses, sizeof(uint64_t));
     batch->order = place_array_in_arena(arena, &at, n_uses, sizeof *batch->order);
     batch->sorted = place_array_in_arena(arena, &at, n_uses, sizeof *batch->sorted);
     batch->heads = place_array_in_arena(arena, &at, n_uses, sizeof *batch->heads);

@@ -3,10 +3,15 @@
 
 #include "base/thread/parallel_failure.h"
 #include "base/thread/parallel.h"
+#include "batch/narrow_integers.h"
 #include "embedding/cuda/device_tables_internal.h"
 #include "base/integers.h"
 
-enum { PACK_IDS = 65536, ALIGNMENT = 16 };
+enum {
+    PACK_IDS = 16384,    /* a task */
+    PIECE_IDS = 4 << 20, /* at least, that are sent while the next ones are packed */
+    ALIGNMENT = 16
+};
 
 /* Where the parts of an upload begin. */
 typedef struct upload_layout {
@@ -19,6 +24,7 @@ typedef struct packing {
     int64_t n;
     const int64_t *counts; /* [n_features] samples, or NULL: n of all */
     const rk_ids *ids;
+    int32_t first_feature; /* of the piece at hand */
     size_t blocks;         /* of PACK_IDS ids, a feature: of the longest */
     atomic_bool too_large; /* an id that is no int32_t */
     rk_parallel_failure failure;
@@ -33,11 +39,32 @@ static void set_ids_of_device_feature(void *context, size_t f, int thread) {
                                                        p->counts ? p->counts[f] : p->n, &p->ids[f]));
 }
 
+static bool have_same_ids(const rk_feature_bags *a, const rk_feature_bags *b) {
+    return a->ids == b->ids && a->n_ids == b->n_ids;
+}
+
+/* Features that are given the same ids, such as those of a wide and a deep part, are sent them once: the
+ * first such feature, or RK_NO_FEATURE. */
+static int32_t feature_with_same_ids(const rk_device_tables *d, int32_t f) {
+    int32_t first = d->same_ids[f];
+    return first >= 0 && have_same_ids(&d->uses[first], &d->uses[f]) ? first : RK_NO_FEATURE;
+}
+
+/* Searched for once a feature, with the first batch in which it has ids. */
+static void find_features_with_same_ids(rk_device_tables *d) {
+    for (int32_t f = 0; f < d->n_features; f++) {
+        if (d->same_ids[f] != RK_UNKNOWN_FEATURE || !d->uses[f].n_ids) continue;
+        int32_t first = 0;
+        while (!have_same_ids(&d->uses[first], &d->uses[f])) first++;
+        d->same_ids[f] = first < f ? first : RK_NO_FEATURE;
+    }
+}
+
 static void copy_ids_to_upload(void *context, size_t task, int thread) {
     (void)thread;
     packing *p = context;
     rk_device_batch_context *batch_context = p->batch_context;
-    size_t f = task / p->blocks;
+    size_t f = (size_t)p->first_feature + task / p->blocks;
     const rk_feature_bags *use = &p->tables->uses[f];
     const rk_cuda_feature_ids *to = &batch_context->feature_ids[f];
     int64_t first = (int64_t)(task % p->blocks) * PACK_IDS,
@@ -46,18 +73,13 @@ static void copy_ids_to_upload(void *context, size_t task, int thread) {
     if (to->first_weight != RK_CUDA_NONE)
         memcpy(batch_context->weights + to->first_weight + first, p->ids[f].weights + first,
                (size_t)(last - first) * sizeof(float));
-    if (batch_context->wide) {
-        memcpy((int64_t *)batch_context->ids + to->first_id + first, use->ids + first,
+    if (feature_with_same_ids(p->tables, (int32_t)f) >= 0) return;
+    if (batch_context->wide)
+        memcpy((int64_t *)batch_context->ids + to->ids_at + first, use->ids + first,
                (size_t)(last - first) * sizeof(int64_t));
-        return;
-    }
-    int32_t *narrow = (int32_t *)batch_context->ids + to->first_id;
-    bool large = false;
-    for (int64_t i = first; i < last; i++) {
-        narrow[i] = (int32_t)use->ids[i];
-        large |= narrow[i] != use->ids[i];
-    }
-    if (large) atomic_store(&p->too_large, true);
+    else if (!rk_narrow_to_int32_uncached((int32_t *)batch_context->ids + to->ids_at + first,
+                                          use->ids + first, last - first))
+        atomic_store(&p->too_large, true);
 }
 
 static void copy_offsets_to_upload(void *context, size_t f, int thread) {
@@ -77,22 +99,29 @@ static rk_status check_gradient_leaves(const rk_device_tables *d, int64_t n) {
     return RK_OK;
 }
 
+static size_t id_bytes(const rk_device_batch_context *batch_context) {
+    return batch_context->wide ? sizeof(int64_t) : sizeof(int32_t);
+}
+
 /* The batch's counts, and where each feature's ids, uses, ... begin. out NULL: only the counts. */
 static upload_layout lay_out_upload(const packing *p, rk_cuda_feature_ids *out) {
     const rk_device_tables *d = p->tables;
     rk_device_batch_context *batch_context = p->batch_context;
-    int64_t n_samples = 0, n_ids = 0, n_uses = 0, n_bags = 0, n_tiles = 0, n_offsets = 0, n_weights = 0;
+    int64_t n_samples = 0, n_ids = 0, n_uses = 0, n_bags = 0, n_tiles = 0, n_offsets = 0, n_weights = 0,
+            n_sent = 0;
     for (int32_t f = 0; f < d->n_features; f++) {
         const rk_cuda_feature *feature = &d->features[f];
         int64_t n = d->uses[f].n, feature_ids = d->uses[f].n_ids,
                 bags = n * (feature->length ? feature->length : 1),
                 tile_bags = (RK_CUDA_TILE << 5) >> d->tables[feature->table].class_;
         bool has_offsets = p->ids[f].offsets, has_weights = p->ids[f].weights;
+        int32_t same = feature_with_same_ids(d, f);
         if (out)
             out[f] =
                 (rk_cuda_feature_ids){.n = (uint32_t)n,
                                       .first_sample = (uint32_t)n_samples,
                                       .first_id = (uint32_t)n_ids,
+                                      .ids_at = same >= 0 ? out[same].ids_at : (uint32_t)n_sent,
                                       .first_use = (uint32_t)n_uses,
                                       .first_offset = has_offsets ? (uint32_t)n_offsets : RK_CUDA_NONE,
                                       .ids_per_sample = has_offsets ? 0 : (uint32_t)p->ids[f].ids_per_sample,
@@ -101,6 +130,7 @@ static upload_layout lay_out_upload(const packing *p, rk_cuda_feature_ids *out) 
                                       .first_tile = (uint32_t)n_tiles};
         n_samples += n;
         n_ids += feature_ids;
+        n_sent += same >= 0 ? 0 : feature_ids;
         n_uses += feature->length ? bags : feature_ids;
         n_bags += feature->length ? 0 : bags;
         n_tiles += (bags + tile_bags - 1) / tile_bags;
@@ -119,11 +149,32 @@ static upload_layout lay_out_upload(const packing *p, rk_cuda_feature_ids *out) 
     at.new_rows = rk_round_up(at.weights + (size_t)n_weights * sizeof *batch_context->weights, ALIGNMENT);
     at.new_values = rk_round_up(at.new_rows + batch_context->n_new_rows * sizeof(rk_cuda_new_row), ALIGNMENT);
     at.ids = rk_round_up(at.new_values + batch_context->new_value_bytes, ALIGNMENT);
-    at.n_bytes = at.ids + (size_t)n_ids * (batch_context->wide ? sizeof(int64_t) : sizeof(int32_t));
+    at.n_bytes = at.ids + (size_t)n_sent * id_bytes(batch_context);
     return at;
 }
 
-static rk_status pack_batch_for_upload(packing *p) {
+/* A piece of the features is sent while the next one is packed. */
+static void copy_and_upload_ids(packing *p, rk_stream *upload) {
+    const rk_device_tables *d = p->tables;
+    const rk_device_batch_context *c = p->batch_context;
+    size_t begin = 0, end = 0, width = id_bytes(c), at = (size_t)((char *)c->ids - c->host);
+    int64_t n_ids = 0;
+    p->first_feature = 0;
+    for (int32_t f = 0; f < d->n_features; f++) {
+        n_ids += d->uses[f].n_ids;
+        if (feature_with_same_ids(d, f) < 0) end += (size_t)d->uses[f].n_ids;
+        if (n_ids < PIECE_IDS && f + 1 < d->n_features) continue;
+        rk_parallel_for_work((size_t)(f + 1 - p->first_feature) * p->blocks, (uint64_t)n_ids,
+                             copy_ids_to_upload, p);
+        rk_stream_upload(upload, c->upload + at + begin * width, c->host + at + begin * width,
+                         (end - begin) * width);
+        begin = end;
+        n_ids = 0;
+        p->first_feature = f + 1;
+    }
+}
+
+static rk_status pack_batch_for_upload(packing *p, rk_stream *upload) {
     rk_device_tables *d = p->tables;
     rk_device_batch_context *batch_context = p->batch_context;
     upload_layout at = lay_out_upload(p, NULL);
@@ -142,8 +193,7 @@ static rk_status pack_batch_for_upload(packing *p) {
     p->blocks = rk_block_count((size_t)longest, PACK_IDS);
     rk_parallel_for_work((size_t)d->n_features, (uint64_t)batch_context->n_samples, copy_offsets_to_upload,
                          p);
-    rk_parallel_for_work((size_t)d->n_features * p->blocks, (uint64_t)batch_context->n_ids,
-                         copy_ids_to_upload, p);
+    copy_and_upload_ids(p, upload);
     if (batch_context->n_new_rows)
         rk_device_tables_pack_new_rows(d, (rk_cuda_new_row *)(batch_context->host + at.new_rows),
                                        batch_context->host + at.new_values);
@@ -172,14 +222,20 @@ static void fill_batch_descriptor(const rk_device_tables *d, rk_device_batch_con
     b->number = batch_context->number;
     b->oldest = d->n_under_way ? batch_context->number - 1 : batch_context->number;
     b->width = d->width;
+    b->has_narrow_keys = d->n_keys <= UINT32_MAX && !d->wide_keys;
     b->none_key = d->n_keys;
 }
 
 static void sort_batch_keys(const rk_device_tables *d, const rk_device_batch_context *batch_context,
                             rk_stream *stream, const rk_cuda_batch *on_device) {
     const rk_cuda_batch *b = batch_context->batch;
-    rk_cuda_sort_u64(stream, b->n_uses, rk_bit_width(d->n_keys), b->keys, b->sorted_keys, b->order, b->sorted,
-                     batch_context->scratch, batch_context->scratch_bytes);
+    int n_bits = rk_bit_width(d->n_keys);
+    if (b->has_narrow_keys)
+        rk_cuda_sort_u32(stream, b->n_uses, n_bits, b->keys, b->sorted_keys, b->order, b->sorted,
+                         batch_context->scratch, batch_context->scratch_bytes);
+    else
+        rk_cuda_sort_u64(stream, b->n_uses, n_bits, b->keys, b->sorted_keys, b->order, b->sorted,
+                         batch_context->scratch, batch_context->scratch_bytes);
     rk_cuda_mark_segments(stream, b->n_uses, on_device);
     rk_cuda_scan_u32(stream, b->n_uses, b->heads, b->numbers, batch_context->scratch,
                      batch_context->scratch_bytes);
@@ -195,8 +251,7 @@ static void upload_batch(rk_device_tables *d, rk_device_batch_context *batch_con
     const rk_device_batch_context *other = &d->batch_contexts[batch_context == &d->batch_contexts[0]];
     const rk_cuda_batch *b = (const rk_cuda_batch *)batch_context->upload;
     rk_stream_upload(upload, batch_context->upload, batch_context->host,
-                     (size_t)((char *)batch_context->ids - batch_context->host) +
-                         (size_t)batch_context->n_ids * (batch_context->wide ? 8 : 4));
+                     (size_t)((char *)batch_context->ids - batch_context->host)); /* ids have gone */
     rk_stream_wait_for_stream(stream, upload);
     if (d->caches) rk_stream_wait_event(stream, other->deduped);
     if (d->caches && !d->n_under_way) rk_stream_wait_event(stream, other->done);
@@ -215,10 +270,11 @@ static rk_status pack_and_upload(packing *p, rk_stream *upload, rk_stream *strea
     rk_device_batch_context *batch_context = p->batch_context;
     rk_device_tables_count_new_rows(d, batch_context);
     RK_TRY(rk_device_tables_grow(d));
-    RK_TRY(pack_batch_for_upload(p));
+    RK_TRY(pack_batch_for_upload(p, upload));
     if (atomic_load(&p->too_large)) {
         batch_context->wide = true;
-        RK_TRY(pack_batch_for_upload(p));
+        RK_TRY(rk_stream_sync(upload)); /* which may still read what moves now */
+        RK_TRY(pack_batch_for_upload(p, upload));
     }
     batch_context->number = ++d->n_batches;
     fill_batch_descriptor(d, batch_context);
@@ -256,6 +312,7 @@ rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stre
     rk_parallel_for_work((size_t)d->n_features, (uint64_t)(n * d->n_features), set_ids_of_device_feature, &p);
     RK_TRY(rk_parallel_failure_status(&p.failure));
     RK_TRY(rk_device_tables_map_keys_to_rows(d, ids, training));
+    find_features_with_same_ids(d);
     rk_status status = pack_and_upload(&p, upload, stream);
     if (status != RK_OK) {
         d->lacks_rows = batch_context->n_new_rows > 0;
@@ -273,8 +330,9 @@ static rk_status bad_id_error(const rk_device_tables *d, const rk_device_batch_c
     while (f > 0 && batch_context->feature_ids[f].first_id > i) f--;
     const rk_cuda_feature_ids *at = &batch_context->feature_ids[f];
     uint32_t local = i - at->first_id;
-    int64_t sample = 0, id = batch_context->wide ? ((const int64_t *)batch_context->ids)[i]
-                                                 : ((const int32_t *)batch_context->ids)[i];
+    uint32_t stored = at->ids_at + local;
+    int64_t sample = 0, id = batch_context->wide ? ((const int64_t *)batch_context->ids)[stored]
+                                                 : ((const int32_t *)batch_context->ids)[stored];
     if (at->first_offset == RK_CUDA_NONE)
         sample = local / at->ids_per_sample;
     else

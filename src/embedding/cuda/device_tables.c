@@ -104,6 +104,7 @@ static rk_status check_dynamic_tables_in_memory(const rk_embeddings *e) {
 
 static void fill_feature_descriptors(rk_device_tables *d) {
     const rk_embeddings *e = d->embeddings;
+    for (int32_t f = 0; f < d->n_features; f++) d->same_ids[f] = RK_UNKNOWN_FEATURE;
     for (int32_t f = 0; f < d->n_features; f++)
         d->features[f] =
             (rk_cuda_feature){d->numbers[e->feature_tables[f]], e->features[f].max_sequence_length,
@@ -123,7 +124,8 @@ static rk_status upload_descriptors(rk_device_tables *d) {
 static rk_status allocate_tables(rk_device_tables *d, size_t n_tables, size_t n_features) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_tables, d->numbers), RK_ARRAY(n_tables, d->homes),
                         RK_ARRAY(n_tables, d->tables), RK_ARRAY(n_features, d->features)));
-    return RK_ALLOC_ALL(RK_ARRAY(n_features, d->uses), RK_ARRAY(n_features, d->keys));
+    return RK_ALLOC_ALL(RK_ARRAY(n_features, d->uses), RK_ARRAY(n_features, d->keys),
+                        RK_ARRAY(n_features, d->same_ids));
 }
 
 rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device,
@@ -138,6 +140,7 @@ rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device,
     d->max_batch = options->max_batch;
     d->of_ranks = options->of_ranks;
     d->lent = options->lent;
+    d->wide_keys = options->wide_keys;
     RK_GOTO(allocate_tables(d, (size_t)e->n_tables, (size_t)e->n_features));
     d->n_tables = e->n_tables; /* from now on: so many are there to be freed */
     d->n_features = e->n_features;
@@ -172,7 +175,7 @@ void rk_device_tables_free(rk_device_tables *d) {
     rk_device_free(d->device, d->steps);
     rk_device_free(d->device, d->at_hand);
     rk_stream_free(d->stream);
-    RK_FREE_ALL(d->places, d->numbers, d->homes, d->tables, d->features, d->uses, d->keys, d);
+    RK_FREE_ALL(d->places, d->numbers, d->homes, d->tables, d->features, d->uses, d->keys, d->same_ids, d);
 }
 
 rk_status rk_device_tables_borrow_rows(rk_device_tables *d, float *const *rows, const int64_t *n_rows) {

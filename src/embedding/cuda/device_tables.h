@@ -26,6 +26,7 @@ typedef struct rk_device_tables_options {
     /* The collection has no rows: rk_device_tables_borrow_rows brings those of a batch, and their gradients
      * are summed, not applied. Weights are coefficients: with their combiner's divisor in them. */
     bool lent;
+    bool wide_keys; /* sort by 64 bits where 32 would do; for tests */
 } rk_device_tables_options;
 
 /* Errors: RK_UNSUPPORTED (parts of tables), RK_NO_MEMORY, RK_INVALID_ARGUMENT (a budget in which the tables

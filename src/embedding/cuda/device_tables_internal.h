@@ -7,6 +7,8 @@
 #include "embedding/local/collection_internal.h"
 #include "embedding/cuda/device_tables.h"
 
+enum { RK_NO_FEATURE = -1, RK_UNKNOWN_FEATURE = -2 };
+
 /* A batch under way, and its memory, which is kept from batch to batch. */
 typedef struct rk_device_batch_context {
     bool is_prepared;
@@ -67,12 +69,13 @@ struct rk_device_tables {
     rk_cuda_step *steps;    /* on the device */
     uint64_t n_keys;
     bool caches;
-    bool of_ranks, lent;
+    bool of_ranks, lent, wide_keys;
     int32_t width; /* of partial sums */
     rk_device_batch_context batch_contexts[2];
     int oldest, n_under_way;  /* batch contexts[oldest], and then the other one */
     uint32_t n_batches;       /* ever prepared by dedup */
     rk_feature_bags *uses;    /* [n_features], for the checks of rk_feature_bags_set_ids */
+    int32_t *same_ids;        /* [n_features] the first that had the same ids, or one of the two below */
     bool has_dynamic;         /* tables */
     bool lacks_rows;          /* that keys have got, since a batch could not be sent */
     rk_device_keys *keys;     /* [n_features], of dynamic tables */

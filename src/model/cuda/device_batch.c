@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/thread/parallel.h"
 #include "model/retrieval/retrieval.h"
 
 static size_t reserve_in_layout(size_t *at, int64_t n, size_t bytes) {
@@ -80,7 +81,7 @@ static void upload_labels_or_pairs(const rk_device_batch_layout *l, const rk_mod
     const rk_batch *from = &local->batch;
     float *labels = (float *)(to->host + l->labels);
     size_t n = (size_t)from->n, label_bytes = n * (size_t)model->n_tasks * sizeof *labels;
-    if (n) memcpy(labels, from->labels, label_bytes);
+    rk_parallel_copy(labels, from->labels, label_bytes);
     pack_sample_weights(l, from->n, from->sample_weights, to);
     pack_task_weight_sums(l, model, local, to);
     to->view.labels = labels;
@@ -101,7 +102,7 @@ void rk_device_batch_upload(const rk_device_batch_layout *l, const rk_model *mod
                           .n_tasks = model->n_tasks,
                           .dense = dense,
                           .first_row = from->first_row};
-    if (dense_bytes) memcpy(dense, from->dense, dense_bytes);
+    rk_parallel_copy(dense, from->dense, dense_bytes);
     if (l->n_sequences) rk_model_compute_lengths(model, local->ids, 0, from->n, lengths);
     upload_bytes(upload, to, l->dense, dense_bytes);
     upload_bytes(upload, to, l->lengths, n * (size_t)l->n_sequences * sizeof(float));

@@ -3,7 +3,7 @@ find_package(Threads REQUIRED)
 find_package(PkgConfig QUIET)
 
 # rk_need(NAME PACKAGE HEADER LIBRARY): the library as PkgConfig::NAME, from pkg-config; or, where RK_PREFIX names a folder (of unpacked Debian packages, bench/gpu --fetch) or
-# there is no pkg-config, by looking for the files. Static libraries are preferred there: nothing of the folder is then needed to run a program.
+# there is no pkg-config, by looking for the files. Shared libraries are preferred: static ones need not be code that libreckon.so may hold.
 set(RK_PREFIX "" CACHE PATH "a folder with usr/include and usr/lib of the libraries that this machine does not have")
 function(rk_need name package header library)
   if(PkgConfig_FOUND AND NOT RK_PREFIX)
@@ -12,7 +12,7 @@ function(rk_need name package header library)
   endif()
   file(GLOB folders ${RK_PREFIX}/usr/lib/*-linux-gnu ${RK_PREFIX}/usr/lib ${RK_PREFIX}/lib)
   find_path(${name}_HEADERS ${header} HINTS ${RK_PREFIX}/usr/include ${RK_PREFIX}/include)
-  find_library(${name}_FILE NAMES lib${library}.a ${library} HINTS ${folders})
+  find_library(${name}_FILE NAMES ${library} lib${library}.a HINTS ${folders})
   if(NOT ${name}_HEADERS OR NOT ${name}_FILE)
     message(FATAL_ERROR "reckon: ${package} was not found: neither ${header} nor lib${library} is here or under RK_PREFIX ('${RK_PREFIX}')")
   endif()

@@ -230,7 +230,7 @@ static void test_nothing(void **state) {
 /* [rows, cols], rows ld apart, in bf16 as the host rounds; `between` behind each. */
 static uint16_t *rounded_matrix(const float *values, int64_t rows, int64_t cols, int64_t ld,
                                 uint16_t between) {
-    int64_t to_ld = rk_cuda_rounded_ld(cols);
+    int64_t to_ld = rk_cuda_aligned_ld(cols);
     uint16_t *halves = malloc((size_t)(rows * to_ld) * sizeof *halves);
     for (int64_t i = 0; i < rows * to_ld; i++)
         halves[i] = i % to_ld < cols ? rk_bf16_from_f32(values[i / to_ld * ld + i % to_ld]) : between;
@@ -244,7 +244,7 @@ static void test_rounding(void **state) {
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         int64_t rows = sizes[s][0], cols = sizes[s][1], ld = sizes[s][2];
         size_t n_values = (size_t)(rows * ld),
-               n_bytes = (size_t)(rows * rk_cuda_rounded_ld(cols)) * sizeof(uint16_t);
+               n_bytes = (size_t)(rows * rk_cuda_aligned_ld(cols)) * sizeof(uint16_t);
         float *x = random_values(rows * ld, 1);
         if (rows > 1) x[0] = NAN, x[1] = INFINITY, x[2] = -FLT_MAX, x[3] = 1e-40f;
         uint16_t *wanted = rounded_matrix(x, rows, cols, ld, 0), *got = malloc(n_bytes),
@@ -274,7 +274,7 @@ static void check_rounded(int64_t m, int64_t n, int64_t k, int transposes, int64
           *first = malloc(n_bytes), *again = malloc(n_bytes);
     uint16_t *a_halves = rounded_matrix(a, a_rows, g.lda, g.lda, 0xFFFF),
              *b_halves = rounded_matrix(b, b_rows, g.ldb, g.ldb, 0xFFFF);
-    int64_t a_ld = rk_cuda_rounded_ld(g.lda), b_ld = rk_cuda_rounded_ld(g.ldb);
+    int64_t a_ld = rk_cuda_aligned_ld(g.lda), b_ld = rk_cuda_aligned_ld(g.ldb);
     void *d_a = on_device(a, (size_t)(batch * m * k) * sizeof *a),
          *d_b = on_device(b, (size_t)(batch * k * n) * sizeof *b), *d_c = on_device(NULL, n_bytes);
     void *d_a_halves = on_device(a_halves, (size_t)(a_rows * a_ld) * sizeof *a_halves),

@@ -147,15 +147,13 @@ static void draw(rk_rng *rng, float *one, float *other, int64_t n) {
 }
 
 static void expect_parameters(const chain *c, int64_t n) {
-    size_t n_gradients;
-    const float *gradients = rk_device_graph_gradients(c->on_device, &n_gradients);
     int32_t parameter = 0;
     for (int k = 0; k < N_LAYERS; k++) {
         const layer *l = &c->layers[k];
-        expect("weight", k, n, gradients + rk_graph_parameter(c->graph, parameter++)->offset, l->dw,
+        expect("weight", k, n, rk_device_graph_parameter_gradient(c->on_device, parameter++), l->dw,
                l->in * l->out);
         if (l->bias)
-            expect("bias", k, n, gradients + rk_graph_parameter(c->graph, parameter++)->offset, l->dbias,
+            expect("bias", k, n, rk_device_graph_parameter_gradient(c->on_device, parameter++), l->dbias,
                    l->out);
     }
 }

@@ -41,7 +41,7 @@ typedef enum way { PLAIN, OVER, BESIDE, NOWHERE } way;
 
 /* And in bf16; what lies behind the columns stays as it was. */
 static void check_rounded(rk_cuda_sum_args args, const float *masked) {
-    int64_t ld = rk_cuda_rounded_ld(args.cols), n = args.rows * ld;
+    int64_t ld = rk_cuda_aligned_ld(args.cols), n = args.rows * ld;
     uint16_t *wanted = malloc((size_t)n * sizeof *wanted);
     for (int64_t i = 0; i < n; i++)
         wanted[i] = i % ld < args.cols ? rk_bf16_from_f32(masked[i / ld * args.cols + i % ld]) : 0x5A5A;

@@ -31,7 +31,7 @@ __device__ static inline void store_masked_or_rounded_term(const rk_cuda_sum_arg
                                                            int64_t c) {
     if (KIND == RK_CUDA_RELU_SUM && a.masked) a.masked[r * a.cols + c] = value;
     if ((KIND == RK_CUDA_RELU_SUM || KIND == RK_CUDA_PLAIN) && a.rounded)
-        a.rounded[r * rk_cuda_rounded_ld(a.cols) + c] = rk_bf16_from_f32(value);
+        a.rounded[r * rk_cuda_aligned_ld(a.cols) + c] = rk_bf16_from_f32(value);
 }
 
 /* Adds N rows, LINES apart, in order. All are read before any is written: `masked` may be x, so else no row's

@@ -40,7 +40,7 @@ typedef struct rk_cuda_sum_args {
     int64_t rows, cols, span;
     const float *x, *y, *a, *b;
     float *masked;     /* RELU: where x is written as it is then; may be x, or NULL */
-    uint16_t *rounded; /* PLAIN, RELU: the same in bf16 [rows, rk_cuda_rounded_ld(cols)], but for what lies
+    uint16_t *rounded; /* PLAIN, RELU: the same in bf16 [rows, rk_cuda_aligned_ld(cols)], but for what lies
                           behind the columns; or NULL */
     double divisor;    /* 0: 1 */
     float *out;        /* or NULL */
@@ -113,6 +113,8 @@ typedef struct rk_cuda_dropout_args {
 #define RK_CUDA_ROWS_LIST(X)                                                                                 \
     X(rk_cuda_copy_columns, (rk_stream *stream, int64_t rows, int64_t cols, const float *from,               \
                              int64_t from_stride, float *to, int64_t to_stride, bool overwrite))             \
+    X(rk_cuda_zero_columns,                                                                                  \
+      (rk_stream *stream, int64_t rows, int64_t cols, float *to, int64_t to_stride))                         \
     X(rk_cuda_scatter_columns, (rk_stream *stream, int64_t rows, int64_t cols, int64_t begin, int64_t count, \
                               const float *dy, float *dx))                                                   \
     X(rk_cuda_transpose,                                                                                     \

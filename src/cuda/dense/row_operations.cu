@@ -36,6 +36,19 @@ void rk_cuda_copy_columns(rk_stream *stream, int64_t rows, int64_t cols, const f
                   from_stride, to, to_stride, overwrite);
 }
 
+__global__ static void zero_columns_kernel(int64_t n, int64_t cols, float *to, int64_t to_stride) {
+    int64_t i = rk_thread_number();
+    if (i >= n) return;
+    int64_t r = i / cols, c = i - r * cols;
+    to[r * to_stride + c] = 0;
+}
+
+/* to[r * to_stride + c] = 0, c < cols */
+void rk_cuda_zero_columns(rk_stream *stream, int64_t rows, int64_t cols, float *to, int64_t to_stride) {
+    RK_LAUNCH(zero_columns_kernel, rk_grid_blocks(rows * cols, RK_THREADS), RK_THREADS, 0, stream,
+              rows * cols, cols, to, to_stride);
+}
+
 __global__ static void scatter_columns_kernel(int64_t n, int64_t cols, int64_t begin, int64_t count,
                                               const float *dy, float *dx) {
     int64_t i = rk_thread_number();

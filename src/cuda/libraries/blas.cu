@@ -15,7 +15,7 @@ enum {
 };
 
 /* to [i * rows + r, c] = bf16(from[i * stride + r * ld + c]), and 0 from column cols on; `to` has `to_ld`
- * columns (rk_cuda_rounded_ld). Per thread 4 columns; 4 bytes read and 2 written a value. */
+ * columns (rk_cuda_aligned_ld). Per thread 4 columns; 4 bytes read and 2 written a value. */
 __global__ static void round_to_bf16_kernel(int64_t batch, int64_t rows, int64_t cols, const float *from,
                                             int64_t ld, int64_t stride, uint16_t *to, int64_t to_ld) {
     int64_t fours = to_ld / PER_THREAD, at = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -38,12 +38,12 @@ __global__ static void round_to_bf16_kernel(int64_t batch, int64_t rows, int64_t
 
 static void round_matrices_to_bf16(rk_stream *stream, int64_t batch, int64_t rows, int64_t cols,
                                    const float *from, int64_t ld, int64_t stride, uint16_t *to) {
-    int64_t to_ld = rk_cuda_rounded_ld(cols), n_threads = batch * rows * (to_ld / PER_THREAD);
+    int64_t to_ld = rk_cuda_aligned_ld(cols), n_threads = batch * rows * (to_ld / PER_THREAD);
     RK_LAUNCH(round_to_bf16_kernel, (unsigned)((n_threads + THREADS - 1) / THREADS), THREADS, 0, stream,
               batch, rows, cols, from, ld, stride, to, to_ld);
 }
 
-/* to [rows, rk_cuda_rounded_ld(cols)] = bf16(from[r * ld + c]), zeros behind; aligned to 16 bytes */
+/* to [rows, rk_cuda_aligned_ld(cols)] = bf16(from[r * ld + c]), zeros behind; aligned to 16 bytes */
 void rk_cuda_round_bf16(rk_stream *stream, int64_t rows, int64_t cols, const float *from, int64_t ld,
                         uint16_t *to) {
     round_matrices_to_bf16(stream, 1, rows, cols, from, ld, 0, to);
@@ -52,7 +52,7 @@ void rk_cuda_round_bf16(rk_stream *stream, int64_t rows, int64_t cols, const flo
 /* The operand rounded, in the stream's scratch; rows and cols are those in memory. */
 static bool round_operand_to_bf16(rk_stream *stream, rk_stream_scratch_kind kind, int64_t batch, int64_t rows,
                                   int64_t cols, rk_blas_operand *operand) {
-    int64_t ld = rk_cuda_rounded_ld(cols), stride = operand->stride;
+    int64_t ld = rk_cuda_aligned_ld(cols), stride = operand->stride;
     if (stride == 0) batch = 1;
     uint16_t *rounded =
         (uint16_t *)rk_stream_scratch(stream, kind, (size_t)(batch * rows * ld) * sizeof *rounded);

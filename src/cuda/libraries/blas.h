@@ -27,9 +27,10 @@ typedef struct rk_cuda_gemm_args {
     bool a_rounded, b_rounded; /* only of RK_CUDA_BF16 */
 } rk_cuda_gemm_args;
 
-/* The leading dimension of a rounded matrix: products read it 16 bytes at a time. What lies behind the cols
- * values of a row is not read. */
-RK_DEVICE_CODE static inline int64_t rk_cuda_rounded_ld(int64_t cols) {
+/* The leading dimension of a matrix of bf16 or f32 whose rows begin at multiples of 16 bytes. cuBLASLt's fast
+ * kernels also want so many rows, columns and terms: with zeros behind a row's cols values, the product may
+ * count them as its own. */
+RK_DEVICE_CODE static inline int64_t rk_cuda_aligned_ld(int64_t cols) {
     return (cols + 7) / 8 * 8;
 }
 

@@ -38,7 +38,7 @@ static rk_status make_update_pieces(rk_device_graph *g) {
         int64_t n = p->rows * p->cols, step = values_per_update_piece(kind, p), first_piece = at;
         for (int64_t first = 0; first < n; first += step, at++) {
             u->tensors[at] = (int32_t)i;
-            pieces[at] = (rk_cuda_dense_piece){.first = p->offset + first,
+            pieces[at] = (rk_cuda_dense_piece){.first = g->offsets[i] + first,
                                                .count = n - first < step ? n - first : step,
                                                .row = row + first / p->cols,
                                                .tensor_first = (int32_t)first_piece,
@@ -63,8 +63,7 @@ static rk_status allocate_optimizer_memory(rk_device_graph *g) {
     const rk_dense_optimizer *o = u->optimizer;
     for (int s = 0; s < o->n_slots; s++)
         RK_TRY(rk_device_graph_allocate_floats(
-            g, o->slots[s].per_row ? count_parameter_rows(g->graph) : g->graph->gradient_reals,
-            &u->dense.slots[s]));
+            g, o->slots[s].per_row ? count_parameter_rows(g->graph) : g->n_parameters, &u->dense.slots[s]));
     RK_TRY(
         rk_device_alloc(g->device, (size_t)(2 * u->dense.n_pieces + 1) * sizeof(double), &u->dense.squares));
     RK_TRY(rk_device_alloc(g->device, sizeof *u->dense.state, &u->dense.state));
@@ -115,7 +114,7 @@ rk_status rk_device_optimizer_copy_slots(rk_device_graph *g, bool to_device) {
         for (int s = 0; s < o->n_slots; s++) {
             size_t slot = i * (size_t)o->n_slots + (size_t)s,
                    n_bytes = (size_t)o->slot_counts[slot] * sizeof(float);
-            float *at = g->update.dense.slots[s] + (o->slots[s].per_row ? row : p->offset);
+            float *at = g->update.dense.slots[s] + (o->slots[s].per_row ? row : g->offsets[i]);
             RK_TRY(to_device ? rk_device_upload(g->device, at, o->slot_values[slot], n_bytes)
                              : rk_device_download(g->device, o->slot_values[slot], at, n_bytes));
         }

@@ -31,6 +31,31 @@ static rk_status find_device_ops(rk_device_graph *g) {
     return RK_OK;
 }
 
+/* Whether all that reads a value is linear layers over whole samples. */
+static bool is_read_by_linears_alone(const rk_graph *graph, int32_t value) {
+    int64_t n_readers = 0;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const rk_node *node = graph->nodes[i];
+        for (int32_t k = 0; k < node->n_inputs; k++) {
+            if (node->inputs[k] != value) continue;
+            if (node->op != &rk_op_linear || node->options.by_row) return false;
+            n_readers++;
+        }
+    }
+    return n_readers > 0 && !graph->nodes[value]->is_output;
+}
+
+/* A concat for linear layers has zeros behind its columns: products then read and write 16 bytes at a time,
+ * and so do lookups into it. */
+static void choose_strides(rk_device_graph *g) {
+    for (size_t i = 0; i < g->graph->n_nodes; i++) {
+        const rk_node *node = g->graph->nodes[i];
+        int64_t width = rk_shape_size(node->shape);
+        bool is_padded = node->op == &rk_op_concat && is_read_by_linears_alone(g->graph, node->number);
+        g->layout.strides[i] = is_padded ? rk_cuda_aligned_ld(width) : width;
+    }
+}
+
 /* The only node that reads an input, if that is a concat, and which of its columns are the input's. They must
  * be aligned as values of their own are. */
 static void find_concat_of_input(rk_device_graph *g, rk_value input) {
@@ -50,17 +75,18 @@ static void find_concat_of_input(rk_device_graph *g, rk_value input) {
         }
     }
     if (n_readers != 1 || host->op != &rk_op_concat || graph->nodes[input]->is_output || column % 4 != 0 ||
-        rk_shape_size(host->shape) % 4 != 0)
+        g->layout.strides[host->number] % 4 != 0)
         return;
-    g->hosts[input] = host->number;
+    g->layout.hosts[input] = host->number;
     g->columns[input] = column;
 }
 
 static rk_status find_concats_of_inputs(rk_device_graph *g) {
     size_t n_nodes = g->graph->n_nodes;
-    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_nodes, g->hosts), RK_ARRAY(n_nodes, g->columns),
-                        RK_ARRAY(n_nodes, g->no_gradient)));
-    for (size_t i = 0; i < n_nodes; i++) g->hosts[i] = -1;
+    RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_nodes, g->layout.hosts), RK_ARRAY(n_nodes, g->layout.strides),
+                        RK_ARRAY(n_nodes, g->columns), RK_ARRAY(n_nodes, g->no_gradient)));
+    choose_strides(g);
+    for (size_t i = 0; i < n_nodes; i++) g->layout.hosts[i] = -1;
     for (int32_t i = 0; i < g->options.n_inputs; i++) {
         const rk_device_graph_input *input = &g->options.inputs[i];
         RK_FAIL_IF(input->value < 0 || (size_t)input->value >= n_nodes || g->graph->nodes[input->value]->op,
@@ -73,14 +99,28 @@ static rk_status find_concats_of_inputs(rk_device_graph *g) {
 
 /* The values' places, by what each node keeps of a sample on a device. */
 static rk_status assign_value_memory(rk_device_graph *g) {
-    RK_AUTOFREE int64_t *saved = NULL;
-    RK_TRY(rk_alloc(g->graph->n_nodes, sizeof *saved, &saved));
+    RK_TRY(rk_alloc(g->graph->n_nodes, sizeof *g->layout.saved, &g->layout.saved));
     for (size_t i = 0; i < g->graph->n_nodes; i++) {
         const rk_node *node = g->graph->nodes[i];
-        saved[i] = g->ops[i] && g->ops[i]->saved ? g->ops[i]->saved(g->graph, node) : node->saved_width;
+        g->layout.saved[i] =
+            g->ops[i] && g->ops[i]->saved ? g->ops[i]->saved(g->graph, node) : node->saved_width;
     }
-    return rk_graph_assign_memory(g->graph, g->options.max_batch, g->options.training, false, g->hosts, saved,
+    return rk_graph_assign_memory(g->graph, g->options.max_batch, g->options.training, false, &g->layout,
                                   g->places, &g->n_memory);
+}
+
+/* Each parameter begins as memory of its own would. Behind a weight's rows are zeros, and room for their
+ * gradients, for the zeros behind what it is multiplied by (device_op_linear.c). */
+static rk_status assign_parameter_offsets(rk_device_graph *g) {
+    enum { LINE_FLOATS = 16 };
+    RK_TRY(rk_alloc(g->graph->n_parameters, sizeof *g->offsets, &g->offsets));
+    for (size_t i = 0; i < g->graph->n_parameters; i++) {
+        const rk_parameter *p = &g->graph->parameters[i];
+        int64_t n = (p->is_bias ? p->rows : rk_cuda_aligned_ld(p->rows)) * p->cols;
+        g->offsets[i] = g->n_parameters;
+        g->n_parameters += (n + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
+    }
+    return RK_OK;
 }
 
 /* Where everything stands. */
@@ -89,6 +129,7 @@ static rk_status plan_graph_memory(rk_device_graph *g) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(graph->n_nodes, g->places), RK_ARRAY(graph->n_nodes, g->states),
                         RK_ARRAY(graph->n_nodes, g->sums)));
     RK_TRY(assign_value_memory(g));
+    RK_TRY(assign_parameter_offsets(g));
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         g->states[i] = g->n_states;
@@ -103,12 +144,11 @@ static rk_status plan_graph_memory(rk_device_graph *g) {
 }
 
 static rk_status allocate_graph_memory(rk_device_graph *g) {
-    int64_t n_parameters = g->graph->gradient_reals;
     RK_TRY(rk_device_graph_allocate_floats(g, g->n_memory, &g->memory));
     RK_TRY(rk_device_graph_allocate_floats(g, g->n_scratch, &g->scratch));
     RK_TRY(rk_device_graph_allocate_floats(g, g->n_sums, &g->node_sums));
-    RK_TRY(rk_device_graph_allocate_floats(g, n_parameters, &g->parameters));
-    if (g->options.training) RK_TRY(rk_device_graph_allocate_floats(g, n_parameters, &g->gradients));
+    RK_TRY(rk_device_graph_allocate_floats(g, g->n_parameters, &g->parameters));
+    if (g->options.training) RK_TRY(rk_device_graph_allocate_floats(g, g->n_parameters, &g->gradients));
     RK_TRY(rk_device_graph_allocate_floats(g, g->n_states, &g->live_states));
     return rk_device_graph_allocate_floats(g, g->n_states, &g->kept_states);
 }
@@ -143,7 +183,8 @@ void rk_device_graph_free(rk_device_graph *g) {
     float *const memory[] = {g->memory,    g->scratch,     g->node_sums,  g->parameters,
                              g->gradients, g->live_states, g->kept_states};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) rk_device_free(g->device, memory[i]);
-    RK_FREE_ALL(g->ops, g->places, g->hosts, g->columns, g->no_gradient, g->states, g->sums, g);
+    RK_FREE_ALL(g->ops, g->places, g->layout.hosts, g->layout.strides, g->layout.saved, g->columns,
+                g->no_gradient, g->states, g->sums, g->offsets, g);
 }
 
 bool rk_device_graph_needs_rank_sums(const rk_device_graph *g) {
@@ -164,8 +205,8 @@ static rk_status upload_or_download_parameters(rk_device_graph *g, bool to_devic
     const rk_graph *graph = g->graph;
     for (size_t i = 0; i < graph->n_parameters; i++) {
         const rk_parameter *p = &graph->parameters[i];
-        RK_TRY(
-            upload_or_download_floats(g, g->parameters + p->offset, p->value, p->rows * p->cols, to_device));
+        RK_TRY(upload_or_download_floats(g, g->parameters + g->offsets[i], p->value, p->rows * p->cols,
+                                         to_device));
     }
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (int32_t k = 0; k < graph->nodes[i]->n_states; k++) {

@@ -49,7 +49,8 @@ int64_t rk_device_graph_stride(const rk_device_graph *graph,
                                rk_value value); /* of data and gradient: rows * cols but for inputs that may
                                                    stride; multiples of 4 then */
 float *rk_device_graph_gradients(rk_device_graph *graph,
-                                 size_t *n); /* of all parameters, in the order of rk_graph_gradients */
+                                 size_t *n); /* of all parameters, with room between them that nobody reads */
+const float *rk_device_graph_parameter_gradient(const rk_device_graph *graph, int32_t parameter);
 
 /* All on one stream. The last n_rest of the n samples here are asked for no output that leads
  * (rk_graph_mark_partial_batch). total: samples of the batch on all ranks; n on one rank. step: of dropout's

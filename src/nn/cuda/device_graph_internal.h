@@ -24,15 +24,16 @@ struct rk_device_graph {
     rk_device_graph_options options;
     const rk_device_op **ops; /* [n_nodes]; NULL: an input or a view */
     rk_place *places;         /* [n_nodes] */
-    int32_t *hosts;           /* [n_nodes]: the concat in whose columns an input stands, or -1; */
+    rk_value_layout layout;   /* hosts: the concat in whose columns an input stands, or -1; */
     int64_t *columns;         /* [n_nodes]: from this one on */
     bool *no_gradient;        /* [n_nodes] */
     int64_t *states;          /* [n_nodes]: where each node's running statistics stand among all */
     int64_t *sums;            /* [n_nodes]: and its sums over the batch */
-    int64_t n_memory, n_states, n_sums, n_scratch; /* floats */
+    int64_t *offsets;         /* [graph->n_parameters]: where each parameter stands among all */
+    int64_t n_memory, n_states, n_sums, n_scratch, n_parameters; /* floats */
     /* device memory */
     float *memory, *scratch, *node_sums;
-    float *parameters, *gradients;    /* [graph->gradient_reals]: each at its parameter's offset */
+    float *parameters, *gradients;    /* [n_parameters] */
     float *live_states, *kept_states; /* kept: as they were before the step */
     const int64_t *step;              /* of the last training forward, */
     int64_t n_rest, total;            /* whose batch had so many samples at rest, and in all */

@@ -3,7 +3,7 @@
 
 /* The node that has a value's memory. */
 static int32_t node_that_holds_memory(const rk_device_graph *g, rk_value root) {
-    return g->hosts[root] >= 0 ? g->hosts[root] : root;
+    return g->layout.hosts[root] >= 0 ? g->layout.hosts[root] : root;
 }
 
 static float *data_of_graph_value(const rk_device_graph *g, rk_value value) {
@@ -17,12 +17,11 @@ static float *gradient_of_graph_value(const rk_device_graph *g, rk_value value) 
 }
 
 int64_t rk_device_graph_stride(const rk_device_graph *g, rk_value value) {
-    return rk_shape_size(
-        g->graph->nodes[node_that_holds_memory(g, rk_graph_storage_node(g->graph, value)->number)]->shape);
+    return g->layout.strides[node_that_holds_memory(g, rk_graph_storage_node(g->graph, value)->number)];
 }
 
 bool rk_device_input_is_part_of_node(const rk_device_run *run, const rk_node *node, int32_t input) {
-    return run->graph->hosts[rk_graph_storage_node(run->graph->graph, node->inputs[input])->number] ==
+    return run->graph->layout.hosts[rk_graph_storage_node(run->graph->graph, node->inputs[input])->number] ==
            node->number;
 }
 
@@ -39,8 +38,12 @@ float *rk_device_graph_gradient(rk_device_graph *g, rk_value value) {
 }
 
 float *rk_device_graph_gradients(rk_device_graph *g, size_t *n) {
-    *n = (size_t)g->graph->gradient_reals;
+    *n = (size_t)g->n_parameters;
     return g->gradients;
+}
+
+const float *rk_device_graph_parameter_gradient(const rk_device_graph *g, int32_t parameter) {
+    return g->gradients + g->offsets[parameter];
 }
 
 const float *rk_device_node_input(const rk_device_run *run, const rk_node *node, int32_t input) {
@@ -59,16 +62,24 @@ float *rk_device_node_output_gradient(const rk_device_run *run, const rk_node *n
     return gradient_of_graph_value(run->graph, node->number);
 }
 
+int64_t rk_device_node_stride(const rk_device_run *run, const rk_node *node) {
+    return rk_device_graph_stride(run->graph, node->number);
+}
+
+int64_t rk_device_node_input_stride(const rk_device_run *run, const rk_node *node, int32_t input) {
+    return rk_device_graph_stride(run->graph, node->inputs[input]);
+}
+
 float *rk_device_node_saved(const rk_device_run *run, const rk_node *node) {
     return run->graph->memory + run->graph->places[node->number].saved;
 }
 
 const float *rk_device_parameter(const rk_device_run *run, const rk_node *node, int32_t index) {
-    return run->graph->parameters + run->graph->graph->parameters[node->parameters[index]].offset;
+    return run->graph->parameters + run->graph->offsets[node->parameters[index]];
 }
 
 float *rk_device_parameter_gradient(const rk_device_run *run, const rk_node *node, int32_t index) {
-    return run->graph->gradients + run->graph->graph->parameters[node->parameters[index]].offset;
+    return run->graph->gradients + run->graph->offsets[node->parameters[index]];
 }
 
 float *rk_device_node_state(const rk_device_run *run, const rk_node *node, int32_t index) {

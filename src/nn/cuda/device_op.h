@@ -41,6 +41,10 @@ const float *rk_device_node_input(const rk_device_run *run, const rk_node *node,
 float *rk_device_node_input_gradient(const rk_device_run *run, const rk_node *node, int32_t input);
 float *rk_device_node_output(const rk_device_run *run, const rk_node *node);
 float *rk_device_node_output_gradient(const rk_device_run *run, const rk_node *node);
+/* Values from a sample to the next, of value and gradient: the shape's size, but of a concat that only linear
+ * layers over whole samples read. Its value has zeros behind its columns. */
+int64_t rk_device_node_stride(const rk_device_run *run, const rk_node *node);
+int64_t rk_device_node_input_stride(const rk_device_run *run, const rk_node *node, int32_t input);
 float *rk_device_node_saved(const rk_device_run *run, const rk_node *node);
 const float *rk_device_parameter(const rk_device_run *run, const rk_node *node, int32_t index);
 float *rk_device_parameter_gradient(const rk_device_run *run, const rk_node *node, int32_t index);

@@ -1,4 +1,8 @@
-/* linear and cin: products of matrices, with bias and relu in the same pass. */
+/* linear and cin: products of matrices, with bias and relu in the same pass.
+ *
+ * A linear's x has zeros behind its columns where it is rounded to bf16, or where its samples' stride is more
+ * than its columns. Its weight has rows of zeros then, so a product counts these columns too (`in`), and
+ * cuBLASLt's fast kernels take it. The rows' gradients are not read. */
 #include "nn/cuda/device_op.h"
 
 static rk_cuda_gemm_args make_gemm_args(const rk_device_run *run, const rk_node *node, int64_t m, int64_t n,
@@ -19,7 +23,7 @@ static operand make_f32_operand(const float *values, int64_t cols) {
 }
 
 static operand make_bf16_operand(const void *values, int64_t cols) {
-    return (operand){values, rk_cuda_rounded_ld(cols), true};
+    return (operand){values, rk_cuda_aligned_ld(cols), true};
 }
 
 /* y = x W + b */
@@ -64,10 +68,22 @@ static int64_t count_input_units(const rk_graph *graph, const rk_node *node) {
     return node->options.by_row ? from.cols : rk_shape_size(from);
 }
 
+/* Columns of x from one row to the next, where it is f32. */
+static int64_t input_row_stride(const rk_device_run *run, const rk_node *node) {
+    return node->options.by_row ? rk_device_node_input_shape(run, node, 0).cols
+                                : rk_device_node_input_stride(run, node, 0);
+}
+
+/* Those that products count. */
+static int64_t count_input_columns(const rk_device_run *run, const rk_node *node) {
+    int64_t stride = input_row_stride(run, node);
+    return node->options.dtype == RK_BF16 ? rk_cuda_aligned_ld(stride) : stride;
+}
+
 /* A layer of bf16 rounds x once, for y and dW, and dy once, for dW and dx. Floats that a rounded matrix
  * takes; a multiple of 4, so what stands behind it is aligned too. */
 static int64_t floats_for_rounded_matrix(const rk_node *node, int64_t rows, int64_t cols) {
-    return node->options.dtype == RK_BF16 ? rows * rk_cuda_rounded_ld(cols) / 2 : 0;
+    return node->options.dtype == RK_BF16 ? rows * rk_cuda_aligned_ld(cols) / 2 : 0;
 }
 
 static int64_t linear_saved(const rk_graph *graph, const rk_node *node) {
@@ -88,9 +104,10 @@ static operand input_operand(const rk_device_run *run, const rk_node *node, int6
 }
 
 static void linear_forward(const rk_device_run *run, const rk_node *node) {
-    int64_t rows = run->n * node->shape.rows, in = count_input_units(rk_device_host_graph(run), node);
+    int64_t rows = run->n * node->shape.rows, in = count_input_columns(run, node);
     if (node->options.dtype == RK_BF16)
-        rk_cuda_round_bf16(run->stream, rows, in, rk_device_node_input(run, node, 0), in,
+        rk_cuda_round_bf16(run->stream, rows, count_input_units(rk_device_host_graph(run), node),
+                           rk_device_node_input(run, node, 0), input_row_stride(run, node),
                            (uint16_t *)rk_device_node_saved(run, node));
     multiply_by_weight_and_add_bias(run, node, rows, in, input_operand(run, node, in),
                                     rk_device_node_output(run, node));
@@ -117,11 +134,12 @@ static operand prepare_output_gradient(const rk_device_run *run, const rk_node *
 }
 
 static void linear_backward(const rk_device_run *run, const rk_node *node) {
-    int64_t rows = run->n * node->shape.rows, in = count_input_units(rk_device_host_graph(run), node);
+    int64_t rows = run->n * node->shape.rows, in = count_input_columns(run, node);
     operand dy = prepare_output_gradient(run, node, rows);
     compute_weight_gradient(run, node, rows, in, input_operand(run, node, in), dy, false);
     if (rk_device_input_needs_gradient(run, node, 0))
-        compute_input_gradient(run, node, rows, in, dy, rk_device_node_input_gradient(run, node, 0),
+        compute_input_gradient(run, node, rows, input_row_stride(run, node), dy,
+                               rk_device_node_input_gradient(run, node, 0),
                                !rk_node_writes_gradient_first(node, 0));
 }
 

@@ -3,24 +3,25 @@
 #include "nn/cuda/device_op.h"
 
 static void concat_forward(const rk_device_run *run, const rk_node *node) {
-    int64_t width = rk_shape_size(node->shape);
+    int64_t stride = rk_device_node_stride(run, node), padding = stride - rk_shape_size(node->shape);
     float *y = rk_device_node_output(run, node);
     for (int32_t k = 0; k < node->n_inputs; k++) {
         int64_t part = rk_shape_size(rk_device_node_input_shape(run, node, k));
         if (!rk_device_input_is_part_of_node(run, node, k))
             rk_cuda_copy_columns(run->stream, run->n, part, rk_device_node_input(run, node, k), part, y,
-                                 width, true);
+                                 stride, true);
         y += part;
     }
+    if (padding) rk_cuda_zero_columns(run->stream, run->n, padding, y, stride);
 }
 
 static void concat_backward(const rk_device_run *run, const rk_node *node) {
-    int64_t width = rk_shape_size(node->shape);
+    int64_t stride = rk_device_node_stride(run, node);
     const float *dy = rk_device_node_output_gradient(run, node);
     for (int32_t k = 0; k < node->n_inputs; k++) {
         int64_t part = rk_shape_size(rk_device_node_input_shape(run, node, k));
         if (!rk_device_input_is_part_of_node(run, node, k) && rk_device_input_needs_gradient(run, node, k))
-            rk_cuda_copy_columns(run->stream, run->n, part, dy, width,
+            rk_cuda_copy_columns(run->stream, run->n, part, dy, stride,
                                  rk_device_node_input_gradient(run, node, k), part,
                                  rk_node_writes_gradient_first(node, k));
         dy += part;

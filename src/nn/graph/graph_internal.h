@@ -83,13 +83,17 @@ static inline bool rk_graph_begins_segment(const rk_graph *graph, size_t node) {
 
 /* Give every node its place in the memory of a run (graph_memory_plan.c). */
 rk_status rk_graph_plan_memory(rk_graph *graph);
+/* How memory that is not the CPU's has a graph's values: arrays [n_nodes]. */
+typedef struct rk_value_layout {
+    int32_t *hosts; /* an input of which it is not -1 has no place of its own, but columns of that node, whose
+                       value and gradient then live as long as an input's */
+    int64_t *strides; /* values from a sample to the next, for a shape's size */
+    int64_t *saved;   /* what each keeps of a sample, for its saved_width */
+} rk_value_layout;
 /* The same for other memory, where runs have `samples` samples at once, or by_segments blocks of them: places
- * [n_nodes], of *total reals. hosts [n_nodes], or NULL: an input of which it is not -1 has no place of its
- * own, but columns of that node, whose value and gradient then live as long as an input's. saved [n_nodes],
- * or NULL: what each keeps of a sample there, for its saved_width. */
+ * [n_nodes], of *total reals. layout NULL: as on the CPU. */
 rk_status rk_graph_assign_memory(const rk_graph *graph, int64_t samples, bool training, bool by_segments,
-                                 const int32_t *hosts, const int64_t *saved, rk_place *places,
-                                 int64_t *total);
+                                 const rk_value_layout *layout, rk_place *places, int64_t *total);
 /* The node whose memory a view shows. */
 rk_node *rk_graph_storage_node(const rk_graph *graph, rk_value value);
 /* First values of a parameter, from (seed, its name, the place). */

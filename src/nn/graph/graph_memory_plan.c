@@ -132,11 +132,11 @@ static rk_status find_partial_batch_nodes(rk_graph *graph) {
 /* How a node's value and gradient live: as its operation's, as an input's, or in columns of another node. */
 typedef enum stay { AS_ITSELF, AS_INPUT, ELSEWHERE } stay;
 
-static stay choose_memory_kind(const rk_graph *graph, const int32_t *hosts, size_t node) {
-    if (!hosts) return AS_ITSELF;
-    if (hosts[node] >= 0) return ELSEWHERE;
+static stay choose_memory_kind(const rk_graph *graph, const rk_value_layout *layout, size_t node) {
+    if (!layout) return AS_ITSELF;
+    if (layout->hosts[node] >= 0) return ELSEWHERE;
     for (size_t i = 0; i < graph->n_nodes; i++)
-        if (hosts[i] == (int32_t)node) return AS_INPUT;
+        if (layout->hosts[i] == (int32_t)node) return AS_INPUT;
     return AS_ITSELF;
 }
 
@@ -163,22 +163,25 @@ static void find_times(const rk_graph *graph, bool by_segments, times *out) {
     for (size_t i = 0; i < graph->n_nodes; i++) out->backward[i] += out->end - 1;
 }
 
-static rk_status add_intervals_of_node(planner *p, const times *t, const rk_node *node, int64_t last,
-                                       int64_t samples, int64_t saved_width, bool train, stay stays,
-                                       rk_place *to) {
+static rk_status add_intervals_of_node(planner *p, const times *t, const rk_graph *graph, const rk_node *node,
+                                       int64_t last, int64_t samples, const rk_value_layout *layout,
+                                       bool train, rk_place *to) {
+    stay stays = choose_memory_kind(graph, layout, (size_t)node->number);
+    int64_t stride = layout ? layout->strides[node->number] : rk_shape_size(node->shape),
+            saved = layout ? layout->saved[node->number] : node->saved_width;
     int64_t begin = t->forward[node->number], back = t->backward[node->number], end = t->end;
     bool is_input = !node->op || stays == AS_INPUT;
     if (!(node->op && node->op->is_view) && stays != ELSEWHERE) {
-        int64_t width = rk_shape_size(node->shape) * samples;
-        RK_TRY(add_memory_interval(p, &to->data, width, is_input ? 0 : begin,
+        int64_t reals = stride * samples;
+        RK_TRY(add_memory_interval(p, &to->data, reals, is_input ? 0 : begin,
                                    is_input || node->is_output ? end
                                    : train                     ? back
                                                                : t->forward[last]));
         /* An output's gradient is written between forward and backward; an input's is read after the end. */
         int64_t birth = node->is_output ? end / 2 - 1 : t->backward[last];
-        if (train) RK_TRY(add_memory_interval(p, &to->gradient, width, birth, is_input ? end : back));
+        if (train) RK_TRY(add_memory_interval(p, &to->gradient, reals, birth, is_input ? end : back));
     }
-    return add_memory_interval(p, &to->saved, saved_width * samples, begin, train ? back : begin);
+    return add_memory_interval(p, &to->saved, saved * samples, begin, train ? back : begin);
 }
 
 /* Large enough for matrix products to run at speed, small enough for a block's values to stay in a large
@@ -215,8 +218,7 @@ static void choose_micro_batch_size(rk_graph *graph) {
 }
 
 rk_status rk_graph_assign_memory(const rk_graph *graph, int64_t samples, bool training, bool by_segments,
-                                 const int32_t *hosts, const int64_t *saved, rk_place *places,
-                                 int64_t *total) {
+                                 const rk_value_layout *layout, rk_place *places, int64_t *total) {
     planner p = {0};
     times t = {0};
     int64_t *last = NULL;
@@ -226,9 +228,8 @@ rk_status rk_graph_assign_memory(const rk_graph *graph, int64_t samples, bool tr
     find_last_reader_of_values(graph, last);
     find_times(graph, by_segments, &t);
     for (size_t i = 0; i < graph->n_nodes; i++) {
-        const rk_node *node = graph->nodes[i];
-        RK_GOTO(add_intervals_of_node(&p, &t, node, last[i], samples, saved ? saved[i] : node->saved_width,
-                                      training, choose_memory_kind(graph, hosts, i), &places[i]));
+        RK_GOTO(add_intervals_of_node(&p, &t, graph, graph->nodes[i], last[i], samples, layout, training,
+                                      &places[i]));
     }
     RK_GOTO(assign_offsets_to_intervals(&p, total));
     for (size_t i = 0; i < p.n; i++) *p.pieces[i].place = p.pieces[i].offset;
@@ -247,7 +248,7 @@ rk_status rk_graph_plan_memory(rk_graph *graph) {
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *places, &places));
     rk_status status =
         rk_graph_assign_memory(graph, graph->keeps ? graph->max_batch : graph->block, graph->training,
-                               graph->keeps, NULL, NULL, places, &graph->memory_reals);
+                               graph->keeps, NULL, places, &graph->memory_reals);
     for (size_t i = 0; i < graph->n_nodes && status == RK_OK; i++) graph->nodes[i]->place = places[i];
     rk_free(places);
     return status;

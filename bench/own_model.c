@@ -76,7 +76,7 @@ static void dump_ids(const char *directory, int64_t number, const char *feature,
 static void dump_batch(rk_model *model, const rk_data_schema *schema, const rk_batch *b, int64_t number,
                        const char *directory) {
     rk_local_batch *local = &model->queue.slots[0];
-    rk_rank_batch whole = rk_rank_batch_from_batch(b);
+    rk_rank_batch whole = rk_rank_batch_from_batch(b, RK_NO_TIMESTAMP);
     char name[64];
     check(model->loss->fill(model, &whole, number, local));
     for (int32_t f = 0; f < local->batch.n_features; f++)

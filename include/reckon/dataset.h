@@ -26,6 +26,10 @@ RK_API void rk_dataset_free(rk_dataset *dataset);
  * skipped and counted (on_bad_row). */
 RK_API rk_status rk_dataset_next(rk_dataset *dataset, const rk_batch **out);
 
+/* The largest `data.timestamp` of the batch that rk_dataset_next gave last, in seconds since the epoch; NaN
+ * where there is none: only training data has it. */
+RK_API double rk_dataset_timestamp(const rk_dataset *dataset);
+
 /* Where the next batch begins: an epoch and a number of rows into it. Seeking to a told position gives the
  * same batches again. */
 typedef struct rk_dataset_position {

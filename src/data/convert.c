@@ -28,7 +28,7 @@ static bool is_column_name(const char *name, const char *column) {
  * boundary or a threshold may stand between a number and what f32 makes of it. */
 static bool is_dense_only(const rk_data_section *s, const char *column) {
     bool number = is_column_name(s->sample_weight, column);
-    if (is_column_name(s->group, column)) return false;
+    if (is_column_name(s->group, column) || is_column_name(s->timestamp, column)) return false;
     for (int64_t i = 0; i < s->n_joins; i++)
         if (is_column_name(s->joins[i].key, column)) return false;
     for (int64_t i = 0; i < s->n_labels; i++) {

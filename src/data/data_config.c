@@ -167,6 +167,10 @@ static const rk_field data_fields[] = {
     RK_FIELD_F64(rk_data_section, default_sample_weight, RK_UNSET, 0, 3e38,
                  "weight of a row without one; unset: such a row is a bad row"),
     RK_FIELD_TEXT(rk_data_section, group, false, NULL, "column that GAUC groups by"),
+    RK_FIELD_TEXT(
+        rk_data_section, timestamp, false, NULL,
+        "column with the time of each training row, in seconds since the epoch: what `eviction.ttl` "
+        "counts by"),
     RK_FIELD_ENUM(rk_data_section, on_bad_row, 0, bad_rows, "what happens at a row that cannot be read"),
     RK_FIELD_BOOL(rk_data_section, shuffle, true, "shuffle the training data, differently in each epoch"),
     RK_FIELD_I64(rk_data_section, shuffle_window, 1 << 20, 1, 1e9,
@@ -324,7 +328,8 @@ static bool is_column(const char *name, const char *column) {
 
 /* As what is no key: a number, an id, a text. */
 static bool reads_values(const rk_data_section *s, const char *column) {
-    bool reads = is_column(s->sample_weight, column) || is_column(s->group, column);
+    bool reads =
+        is_column(s->sample_weight, column) || is_column(s->group, column) || is_column(s->timestamp, column);
     for (int64_t i = 0; i < s->n_labels; i++) reads |= is_column(rk_label_column(&s->labels[i]), column);
     for (int64_t i = 0; i < s->n_joins; i++) reads |= is_column(s->joins[i].key, column);
     for (int64_t i = 0; i < s->n_features; i++)

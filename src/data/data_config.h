@@ -148,6 +148,7 @@ typedef struct rk_data_section {
     char *sample_weight;          /* column, or NULL */
     double default_sample_weight; /* of a row without one; NaN: such a row is bad */
     char *group;                  /* column that GAUC groups by, or NULL */
+    char *timestamp;              /* column with a training row's time, or NULL */
     int on_bad_row;               /* 0 = fail, 1 = skip */
     bool shuffle;                 /* true */
     int64_t shuffle_window;       /* rows; 1,048,576 */

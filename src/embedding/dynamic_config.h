@@ -15,6 +15,7 @@ typedef struct rk_dynamic_config {
     int policy;        /* rk_eviction_policy */
     double evict_to;   /* of a bucket's capacity */
     int64_t ttl_steps; /* batches without a use after which a row goes; 0: none does */
+    int64_t ttl;       /* seconds of the stream without a use after which a row goes; 0: none does */
     int64_t keep;      /* rows below which eviction takes no table, dealt to buckets as max_capacity is */
     int64_t min_count;
     double probability;
@@ -32,6 +33,9 @@ typedef struct rk_dynamic_config {
 
 /* Of last batches differences of so many are known (dynamic/dynamic_table.h). */
 enum { RK_MOST_TTL_STEPS = 1000000000 };
+
+/* Seconds. */
+#define RK_MOST_TTL 10000000000ll
 
 /* Rows of a bucket, about, where the run file does not say how many buckets there are. */
 enum { RK_BUCKET_ROWS = 4096 };

@@ -15,6 +15,10 @@ void rk_store_noop_prefetch(rk_store *store, int64_t first, int64_t n, const rk_
     (void)store, (void)first, (void)n, (void)ids;
 }
 
+void rk_store_noop_set_timestamp(rk_store *store, int64_t timestamp) {
+    (void)store, (void)timestamp;
+}
+
 void rk_store_noop_set_cancel_flag(rk_store *store, const atomic_bool *cancel) {
     (void)store, (void)cancel;
 }
@@ -114,6 +118,7 @@ rk_store *rk_store_none(void) {
                                      .begin = none_begin,
                                      .wait = rk_store_noop,
                                      .prefetch = rk_store_noop_prefetch,
+                                     .set_timestamp = rk_store_noop_set_timestamp,
                                      .set_cancel_flag = rk_store_noop_set_cancel_flag,
                                      .lookup_early = none_lookup_early,
                                      .lookup = none_lookup,

@@ -52,6 +52,9 @@ typedef struct rk_store_ops {
     /* Before a batch for training begins, samples first .. first+n-1 of the one that will most likely begin
      * after it: what takes long to get may be got beside the first. The ids stay until begin has returned. */
     void (*prefetch)(rk_store *store, int64_t first, int64_t n, const rk_ids *ids);
+    /* The largest timestamp of the batch for training that begins next, in microseconds, or RK_NO_TIMESTAMP:
+     * by it dynamic tables know how long rows were not used (dynamic/stream_clock.h). */
+    void (*set_timestamp)(rk_store *store, int64_t timestamp);
     /* From now on wait gives up with RK_INTERRUPTED once another thread has set *cancel, which may be NULL.
      */
     void (*set_cancel_flag)(rk_store *store, const atomic_bool *cancel);
@@ -113,6 +116,7 @@ rk_store *rk_store_none(void);
 rk_status rk_store_noop(rk_store *store);
 void rk_store_noop_void(rk_store *store);
 void rk_store_noop_prefetch(rk_store *store, int64_t first, int64_t n, const rk_ids *ids);
+void rk_store_noop_set_timestamp(rk_store *store, int64_t timestamp);
 void rk_store_noop_set_cancel_flag(rk_store *store,
                                    const atomic_bool *cancel); /* it waits for nobody outside */
 size_t rk_store_zero_pieces(const rk_store *store);

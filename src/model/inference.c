@@ -80,7 +80,7 @@ static rk_status set_context_columns(rk_inference *i, const rk_context_columns *
 
 rk_status rk_inference_run(rk_inference *i, const rk_batch *batch, const rk_context_columns *context,
                            const atomic_bool *cancel, float *predictions) {
-    rk_rank_batch whole = rk_rank_batch_from_batch(batch);
+    rk_rank_batch whole = rk_rank_batch_from_batch(batch, RK_NO_TIMESTAMP);
     i->cancel = cancel;
     rk_status status = set_context_columns(i, context);
     if (status == RK_OK) status = rk_inference_predict(i, &whole, predictions);

@@ -503,6 +503,7 @@ static rk_status allocate_model(rk_model **out) {
     (*out)->reducer = rk_reducer_none();
     (*out)->engine = &rk_cpu_engine;
     (*out)->loss = &rk_task_losses;
+    (*out)->timestamp = RK_NO_TIMESTAMP;
     return RK_OK;
 }
 

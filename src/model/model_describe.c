@@ -139,6 +139,8 @@ static void describe_dynamic_tables(const rk_model *model, rk_buffer *out) {
                          rk_eviction_name(d->policy));
         if (d->policy != RK_EVICTION_NONE) rk_buffer_printf(out, " to %g", d->evict_to);
         if (d->ttl_steps) rk_buffer_printf(out, " and after %" PRId64 " batches without a use", d->ttl_steps);
+        if (d->ttl)
+            rk_buffer_printf(out, " and after %" PRId64 " seconds of the stream without a use", d->ttl);
         if (d->keep) rk_buffer_printf(out, ", keeping %" PRId64 " rows", d->keep);
         rk_buffer_printf(out, ", admission after %" PRId64 " uses", d->min_count);
         if (rk_dynamic_has_sketches(d)) rk_buffer_printf(out, " (%s)", rk_counter_name(d->counter));

@@ -101,6 +101,7 @@ struct rk_model {
     rk_cuda_engine *cuda; /* the engine's, on a GPU */
     const rk_loss_ops *loss;
     rk_model_queue queue;
+    int64_t timestamp;       /* of batches for rk_model_train, as rk_model_set_timestamp said */
     rk_inference *inference; /* its own: predictions between steps */
     rk_retrieval *retrieval; /* of a two_tower, else NULL */
     rk_graph *graph;

@@ -33,6 +33,7 @@ static void open_dynamic(twins *w, rk_optimizer *optimizer, rk_optimizer_kind ki
                                               .policy = RK_EVICTION_LFU,
                                               .evict_to = 0.8,
                                               .ttl_steps = 4,
+                                              .ttl = 3,
                                               .min_count = 1,
                                               .probability = 1},
                                    shared = {.max_capacity = 30,
@@ -78,6 +79,8 @@ static void check_steps(rk_optimizer_kind kind) {
     rk_optimizer optimizer;
     open_dynamic(&w, &optimizer, kind);
     for (int step = 0; step < 12; step++) {
+        rk_embeddings_set_batch_timestamp(w.host, step * (int64_t)RK_MICROSECONDS);
+        rk_embeddings_set_batch_timestamp(w.home, step * (int64_t)RK_MICROSECONDS);
         step_twins(&w, N_SAMPLES, true);
         if (step % 4 == 3) assert_same(&w);
     }

@@ -25,6 +25,7 @@ static const char *const section_text =
     "labels: [{name: y}]\n"
     "sample_weight: w\n"
     "group: n\n"
+    "timestamp: x\n"
     "seed: 5\n"
     "joins: [{path: join.csv, key: n}]\n"
     "features:\n"
@@ -108,6 +109,7 @@ static rk_buffer all_of(rk_dataset *d, int n_epochs) {
             rk_buffer_append(&out, b->labels, n * sizeof(float));
             rk_buffer_append(&out, b->sample_weights, n * sizeof(float));
             rk_buffer_append(&out, b->groups, n * sizeof(int64_t));
+            rk_buffer_append_u64le(&out, (uint64_t)rk_dataset_batch_timestamp(d));
             for (int32_t f = 0; f < b->n_features; f++) {
                 const rk_ids *ids = &b->features[f];
                 int64_t begin = rk_ids_begin_of_sample(ids, 0), end = rk_ids_begin_of_sample(ids, b->n);

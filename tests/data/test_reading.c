@@ -22,6 +22,7 @@ static const char *const features_text =
     "labels: [{name: y}, {name: z, threshold: 3, loss: mse}]\n"
     "sample_weight: w\n"
     "group: word\n"
+    "timestamp: y\n"
     "joins: [{path: join.csv, key: word}]\n"
     "features:\n"
     "  - {name: n, identity: 1000000, identity_offset: -5}\n"
@@ -137,9 +138,11 @@ static void check_columns_against_rows(const char *files) {
     const rk_chunk *chunk;
     open_files(files, features_text, &o);
     const rk_transforms *t = o.transforms;
-    OK(rk_joined_rows_open(&o.section, directory, o.section.train.path, 1, t->names, t->n_names, 0, &rows));
-    OK(rk_window_init(&together, &t->schema, true, true, true));
-    OK(rk_window_init(&alone, &t->schema, true, true, true));
+    const rk_window_columns all = {true, true, true, true};
+    OK(rk_joined_rows_open(&o.section, directory, o.section.train.path, 1, t->names, t->n_names + 1, 0,
+                           &rows)); /* with the timestamp */
+    OK(rk_window_init(&together, &t->schema, all));
+    OK(rk_window_init(&alone, &t->schema, all));
     for (;;) {
         OK(rk_source_read_chunk(rows.source, &chunk));
         int64_t n = chunk->columns.n_rows, n_first = n / 3;

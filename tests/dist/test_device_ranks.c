@@ -43,7 +43,7 @@ static const char *const data_and_train =
 typedef struct trial {
     const char *name, *model, *cluster;
     double most;         /* NMSE of what ranks have at the end; 0: 1e-9 */
-    const char *more[3]; /* overrides */
+    const char *more[4]; /* overrides */
 } trial;
 
 #define DNN "{kind: dnn, deep: [16, 8]}"
@@ -51,9 +51,10 @@ typedef struct trial {
     "{kind: two_tower, retrieval: {user: user, item: item, " retrieval "}, " more "}"
 #define BY_HAND(how) "{replicate_below: 0, timeout_s: 60, tables: [" how "]}"
 /* Crowded tables, one of them with the keys of two features; some keys have no row. */
-#define KEYS                                                                                                 \
-    "embedding.tables=[{name: bag, max_capacity: 300, buckets: 7, admission: {min_count: 2}}, {name: item, " \
-    "max_capacity: 150, buckets: 3, eviction: {policy: lfu, ttl_steps: 3}}]"
+#define KEYS                                                                                             \
+    "embedding.tables=[{name: bag, max_capacity: 300, buckets: 7, admission: {min_count: 2}, eviction: " \
+    "{ttl: 150}}, {name: item, max_capacity: 150, buckets: 3, eviction: {policy: lfu, ttl_steps: 3}}]",  \
+        "data.timestamp=time", "data.shuffle=false"
 static const trial trials[] = {
     {"keys", DNN, BY_HAND("{name: item, sharding: table_wise}"), 0, {KEYS}},
     {"keys, by itself", DNN, "{timeout_s: 60}", 0, {KEYS}},
@@ -173,7 +174,7 @@ static void write_data(const char *name, int huge) {
     char path[300];
     rk_buffer text = {0};
     rk_rng rng = {5, 1, 0};
-    rk_buffer_append_text(&text, "small,bag,other,clicks,item,none,x,y,z\n");
+    rk_buffer_append_text(&text, "small,bag,other,clicks,item,none,x,y,z,time\n");
     for (int i = 0; i < ROWS; i++) {
         uint64_t item = rk_rng_below(&rng, 500);
         double x = i == huge ? 3e38 : rk_rng_normal(&rng);
@@ -181,10 +182,12 @@ static void write_data(const char *name, int huge) {
         write_ids(&text, &rng, 6, 3000);
         rk_buffer_printf(&text, ",%llu,", (unsigned long long)rk_rng_below(&rng, 3000));
         write_ids(&text, &rng, 7, 500);
-        rk_buffer_printf(&text, ",%llu,,%.4f,%d,%s\n", (unsigned long long)item, x, (item % 3 == 0) + x > 0.5,
+        rk_buffer_printf(&text, ",%llu,,%.4f,%d,%s,%d\n", (unsigned long long)item, x,
+                         (item % 3 == 0) + x > 0.5,
                          i % 4 == 0 ? ""
                          : i % 3    ? "1"
-                                    : "0");
+                                    : "0",
+                         i);
     }
     snprintf(path, sizeof path, "%s/%s", directory, name);
     OK(rk_file_write(path, text.data, text.n_bytes));
@@ -203,13 +206,16 @@ static rk_trainer *new_trainer(const trial *t, const char *where, int steps, rk_
     snprintf(model, sizeof model, "model=%s", t->model);
     snprintf(cluster, sizeof cluster, "cluster=%s", t->cluster);
     snprintf(until, sizeof until, "train.steps=%d", steps);
-    const char *overrides[] = {on, output, model, cluster, until, t->more[0], t->more[1], t->more[2]};
+    const char *overrides[] = {on,         output,     model,      cluster,   until,
+                               t->more[0], t->more[1], t->more[2], t->more[3]};
     rk_trainer *trainer;
     rk_trainer_options options = RK_TRAINER_OPTIONS_INIT;
     options.comm = world;
     options.resume = true;
-    OK(rk_config_parse(learns_pairs(t) ? PAIRS_RUN : data_and_train, "run.yaml", directory, overrides,
-                       5 + (t->more[0] != NULL) + (t->more[1] != NULL) + (t->more[2] != NULL), config));
+    OK(rk_config_parse(
+        learns_pairs(t) ? PAIRS_RUN : data_and_train, "run.yaml", directory, overrides,
+        5 + (t->more[0] != NULL) + (t->more[1] != NULL) + (t->more[2] != NULL) + (t->more[3] != NULL),
+        config));
     OK(rk_trainer_create(*config, &options, &trainer));
     return trainer;
 }

@@ -26,6 +26,15 @@ static device_subject *subject_of(const rk_store *store) {
     return (device_subject *)(size_t)store;
 }
 
+static void subject_set_timestamp(rk_store *store, int64_t timestamp) {
+    const device_subject *d = subject_of(store);
+    rk_store *over_ranks = d->sharded ? rk_sharded_as_store(d->sharded) : NULL;
+    if (over_ranks)
+        over_ranks->ops->set_timestamp(over_ranks, timestamp);
+    else
+        rk_embeddings_set_batch_timestamp(d->home, timestamp);
+}
+
 static rk_status subject_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
     device_subject *d = subject_of(store);
     d->n = n;
@@ -124,6 +133,7 @@ static void subject_free(rk_store *store) {
 
 static device_subject *make_subject(void) {
     static const rk_store_ops ops = {.free = subject_free,
+                                     .set_timestamp = subject_set_timestamp,
                                      .begin = subject_begin,
                                      .wait = subject_wait,
                                      .lookup_early = subject_lookup_early,

@@ -49,12 +49,24 @@ static inline void place_values(int64_t n, rk_activation activations[2]) {
     for (int f = 0; f < 2; f++) activations[f] = (rk_activation){values + f * n * DIM, DIM, NULL};
 }
 
+/* The stream's time of the steps to come, in seconds; below 0: a batch has a second. */
+static double stream_time = -1;
+
+static inline void set_time_of_step(rk_embeddings *e) {
+    double seconds = stream_time < 0 ? (double)dynamic_of(e)->n_batches : stream_time;
+    int64_t timestamp;
+    if (!dynamic_of(e)->config.ttl) return;
+    assert_true(rk_timestamp_from_seconds(seconds, &timestamp));
+    rk_embeddings_set_batch_timestamp(e, timestamp);
+}
+
 /* One step on n samples; keys [n_features, n]. Each gradient is a function of its place. */
 static inline rk_status try_step(rk_embeddings *e, int64_t n, const int64_t *keys) {
     rk_ids ids[2];
     rk_activation activations[2];
     for (int f = 0; f < 2; f++) ids[f] = (rk_ids){NULL, 1, keys + f * n, NULL};
     place_values(n, activations);
+    set_time_of_step(e);
     RK_TRY(look_up(e, n, ids, activations));
     for (int64_t i = 0; i < e->n_features * n * DIM; i++) values[i] = (float)(i % 7) * 0.25f - 0.5f;
     return apply_gradients(e, activations);

@@ -76,6 +76,7 @@ static rk_dynamic_config keyed_config(const store_kind *kind) {
     return (rk_dynamic_config){.max_capacity = 40,
                                .n_buckets = 2,
                                .evict_to = 0.9,
+                               .ttl = 2,
                                .min_count = 2,
                                .probability = 1,
                                .oov = kind->oov,
@@ -137,12 +138,18 @@ static void look_up_eval_plain(rk_embeddings *plain, drawn *b) {
     rk_embeddings_lookup_all(plain, false, b->activations);
 }
 
+/* A batch has a second of the stream. */
+static int64_t time_of_step(int step) {
+    return step * (int64_t)RK_MICROSECONDS;
+}
+
 /* Keys get their rows as they are looked up to be trained. */
-static void look_up_plain(const store_kind *kind, rk_embeddings *plain, drawn *b) {
+static void look_up_plain(const store_kind *kind, rk_embeddings *plain, drawn *b, int step) {
     if (!kind->keys) {
         look_up_eval_plain(plain, b);
         return;
     }
+    rk_embeddings_set_batch_timestamp(plain, time_of_step(step));
     OK(rk_embeddings_dedup(plain, b->n, b->ids, true));
     rk_embeddings_lookup_all(plain, true, b->activations);
 }
@@ -257,11 +264,12 @@ static void check_steps(const store_kind *kind) {
         draw(&expected, (uint64_t)step, N);
         take_part(b, p, &memories[step % 2], ids, activations[step % 2]);
         if (kind->on_disk) prefetch_after(store, step, p);
+        store->ops->set_timestamp(store, time_of_step(step));
         OK(store->ops->begin(store, p.n, ids, true));
         look_up_batch(store, p.n, activations[step % 2], true);
         launch_plain(kind, plain, pending);
         if (!kind->late) update_plain(kind, plain, pending);
-        look_up_plain(kind, plain, &expected);
+        look_up_plain(kind, plain, &expected, step);
         if (kind->late) update_plain(kind, plain, pending);
         assert_same_activations(kind, p, b, &expected);
         draw_gradients(b, (uint64_t)step);
@@ -300,8 +308,9 @@ static void check_refusals(const store_kind *kind) {
     assert_state_of(kind, store, plain);
     draw(&b, 3, N);
     for (int32_t r = 0; r < rk_comm_size(comm); r++) b.values[0][first_micro_batch(r) * MICRO_BATCH] = 1;
+    store->ops->set_timestamp(store, time_of_step(1));
     OK(store->ops->begin(store, p.n, ids, true));
-    if (kind->keys) look_up_plain(kind, plain, &b);
+    if (kind->keys) look_up_plain(kind, plain, &b, 1);
     look_up_batch(store, p.n, activations, true);
     draw_gradients(&b, 3);
     if (store->ops->find_not_finite) {

@@ -112,7 +112,8 @@ static rk_dynamic_config variant(int counter) {
     config.oov = counter == RK_COUNTER_EXACT;
     config.n_cold = config.oov ? 0 : 5 * config.n_buckets;
     config.counter = counter;
-    config.ttl_steps = counter == RK_COUNTER_EXACT ? 0 : 2;
+    config.ttl_steps = counter == RK_COUNTER_BLOOM ? 2 : 0;
+    config.ttl = counter == RK_COUNTER_COUNT_MIN ? 2 : 0; /* a batch has a second */
     config.keep = counter == RK_COUNTER_BLOOM ? 300 : 0;
     return config;
 }

@@ -64,6 +64,7 @@ static void train(rk_embeddings *e, rest *r) {
     int64_t keys[MOST], n = next(r) % MOST;
     take_keys(r, keys, n);
     rk_ids ids = {NULL, 1, keys, NULL};
+    rk_embeddings_set_batch_timestamp(e, next(r) * (int64_t)RK_MICROSECONDS);
     if (rk_embeddings_dedup(e, n, &ids, true) != RK_OK) abort();
     check(e);
 }
@@ -79,6 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
                                  .oov = data[4] & 8};
     dynamic.counter = data[0] / MOST % 3;
     dynamic.ttl_steps = data[1] / MOST;
+    dynamic.ttl = (data[3] >> 2) % 4;
     dynamic.keep = data[2] >> 7 ? dynamic.max_capacity / 2 : 0;
     dynamic.n_buckets = 1 + (data[4] >> 4) % dynamic.max_capacity;
     rk_table_part part = {.n_rows = dynamic.max_capacity, .dim = 2, .dynamic = &dynamic};

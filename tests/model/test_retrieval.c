@@ -140,7 +140,7 @@ static void run_steps(const char *text, bool learns) {
         OK(rk_model_build(&f.options, &model));
         read_rows(model, &plain);
         for (int step = 0; step < 4; step++) {
-            rk_rank_batch all = rk_rank_batch_from_batch(&batch);
+            rk_rank_batch all = rk_rank_batch_from_batch(&batch, RK_NO_TIMESTAMP);
             rk_local_batch *extended = &model->inference->batch;
             int64_t drawn[DRAWN];
             double loss;

@@ -68,7 +68,7 @@ static void test_own_mean(void **state) {
         all += (double)b.sample_weights[i];
         odd += i % 2 ? (double)b.sample_weights[i] : 0;
     }
-    rk_rank_batch whole = rk_rank_batch_from_batch(&b.batch);
+    rk_rank_batch whole = rk_rank_batch_from_batch(&b.batch, RK_NO_TIMESTAMP);
     rk_model_sum_sample_weights(model, &whole, weights);
     assert_true(weights[0] == all && weights[1] == odd);
     end(&f, model);

@@ -121,7 +121,9 @@ static const struct {
      "hashbucketsize cardinality"},
     {"data.features[].identity", "numembeddings"}, /* behind the rows of a table */
     {"embedding.tables[].trainable", "requiresgrad"},
-    {"embedding.tables[].eviction.ttl_steps", "ttl expiretime stepstolive evictionttlmins"},
+    {"embedding.tables[].eviction.ttl", "expiretime evictionttlmins expireseconds ttlseconds"},
+    {"embedding.tables[].eviction.ttl_steps", "stepstolive"},
+    {"data.timestamp", "timestampcol timestampcolumn timecol timecolumn eventtime timefield"},
     {"embedding.tables[].admission.min_count", "filterfreq occurrencethreshold"},
     {"embedding.features", "featurenames slots"},
     {"embedding.features[].table", "shareembedding sharedembedding embeddingname sharewith tablename"},

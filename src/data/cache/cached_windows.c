@@ -71,10 +71,11 @@ static rk_status save_window(const rk_window *window, rk_cache_writer *w) {
     size_t n = (size_t)window->n_rows;
     RK_TRY(rk_cache_write_u64(w, (uint64_t)window->n_rows));
     RK_TRY(rk_cache_write(w, window->dense, n * (size_t)schema->n_dense * sizeof(float)));
-    if (window->has_labels)
+    if (window->has.labels)
         RK_TRY(rk_cache_write(w, window->labels, n * (size_t)schema->n_tasks * sizeof(float)));
-    if (window->has_weights) RK_TRY(rk_cache_write(w, window->sample_weights, n * sizeof(float)));
-    if (window->has_groups) RK_TRY(rk_cache_write(w, window->groups, n * sizeof(int64_t)));
+    if (window->has.weights) RK_TRY(rk_cache_write(w, window->sample_weights, n * sizeof(float)));
+    if (window->has.groups) RK_TRY(rk_cache_write(w, window->groups, n * sizeof(int64_t)));
+    if (window->has.timestamps) RK_TRY(rk_cache_write(w, window->timestamps, n * sizeof(int64_t)));
     for (int32_t f = 0; f < schema->n_features; f++)
         RK_TRY(save_ids(&window->features[f], schema->features[f].weighted, w));
     return RK_OK;
@@ -144,8 +145,8 @@ static rk_status load_ids(window_load *load, rk_cache_reader *r, int64_t n, bool
 static rk_status load_window(window_load *load, rk_cache_reader *r, rk_window *out) {
     const rk_data_schema *schema = out->schema;
     size_t dense = (size_t)schema->n_dense * sizeof(float), labels = (size_t)schema->n_tasks * sizeof(float),
-           bytes = dense + (out->has_labels ? labels : 0) + (out->has_weights ? sizeof(float) : 0) +
-                   (out->has_groups ? sizeof(int64_t) : 0);
+           bytes = dense + (out->has.labels ? labels : 0) + (out->has.weights ? sizeof(float) : 0) +
+                   (out->has.groups ? sizeof(int64_t) : 0) + (out->has.timestamps ? sizeof(int64_t) : 0);
     uint64_t n;
     RK_TRY(rk_cache_read_u64(r, &n));
     if (n == 0 || n > (uint64_t)load->manner->window_rows)
@@ -153,9 +154,10 @@ static rk_status load_window(window_load *load, rk_cache_reader *r, rk_window *o
     RK_TRY(check_elements_fit(load, r, n, bytes ? bytes : 1, bytes));
     RK_TRY(rk_window_reserve(out, (int64_t)n));
     RK_TRY(rk_cache_read(r, out->dense, n * dense));
-    if (out->has_labels) RK_TRY(rk_cache_read(r, out->labels, n * labels));
-    if (out->has_weights) RK_TRY(rk_cache_read(r, out->sample_weights, n * sizeof(float)));
-    if (out->has_groups) RK_TRY(rk_cache_read(r, out->groups, n * sizeof(int64_t)));
+    if (out->has.labels) RK_TRY(rk_cache_read(r, out->labels, n * labels));
+    if (out->has.weights) RK_TRY(rk_cache_read(r, out->sample_weights, n * sizeof(float)));
+    if (out->has.groups) RK_TRY(rk_cache_read(r, out->groups, n * sizeof(int64_t)));
+    if (out->has.timestamps) RK_TRY(rk_cache_read(r, out->timestamps, n * sizeof(int64_t)));
     for (int32_t f = 0; f < schema->n_features; f++)
         RK_TRY(load_ids(load, r, (int64_t)n, schema->features[f].weighted, &out->features[f]));
     out->n_rows = (int64_t)n;
@@ -171,8 +173,7 @@ static rk_status load_windows(void *context, rk_cache_reader *r) {
     for (uint64_t i = 0; i < n; i++) {
         RK_TRY(rk_reserve_one_more(&list->windows, list->n, &list->capacity, sizeof *list->windows));
         rk_window *window = &list->windows[list->n];
-        RK_TRY(rk_window_init(window, rk_transforms_schema(m->transforms), m->has_labels, m->has_weights,
-                              m->has_groups));
+        RK_TRY(rk_window_init(window, rk_transforms_schema(m->transforms), m->has));
         list->n++;
         RK_TRY(load_window(load, r, window));
         window->first_row = (int64_t)i * m->window_rows;

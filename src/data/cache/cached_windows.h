@@ -12,7 +12,7 @@ typedef struct rk_window_settings {
     int64_t window_rows;
     uint64_t seed; /* of the order of pieces */
     bool shuffles;
-    bool has_labels, has_weights, has_groups; /* the rows */
+    rk_window_columns has; /* the rows */
 } rk_window_settings;
 
 typedef struct rk_window_list {

@@ -1,6 +1,7 @@
 /* Batches made ahead on a background thread: windows, shuffled, cut. */
 #include "data/dataset/dataset.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -36,6 +37,7 @@ struct rk_dataset {
     uint64_t large_batch_bytes;
     int32_t taken; /* slot that the caller holds, or -1 */
     rk_dataset_position position;
+    int64_t timestamp;         /* of the batch that the caller holds */
     int64_t n_skipped, n_told; /* bad rows up to there; those that were warned of */
     pthread_t thread;
     bool running;
@@ -247,6 +249,7 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
     d->batch_size = options->batch_size;
     d->taken = -1;
     d->n_rows = -1;
+    d->timestamp = RK_NO_TIMESTAMP;
     rk_window_reader *r = &d->reader;
     r->section = section;
     r->transforms = transforms;
@@ -320,12 +323,21 @@ rk_status rk_dataset_next(rk_dataset *d, const rk_batch **out) {
     d->head = (d->head + 1) % d->n_slots;
     d->position = s->after;
     d->n_skipped = s->n_skipped;
+    d->timestamp = s->is_end ? RK_NO_TIMESTAMP : s->memory.timestamp;
     if (s->is_end) {
         log_skipped_rows(d);
         return RK_END;
     }
     *out = &s->memory.batch;
     return RK_OK;
+}
+
+int64_t rk_dataset_batch_timestamp(const rk_dataset *d) {
+    return d->timestamp;
+}
+
+double rk_dataset_timestamp(const rk_dataset *d) {
+    return d->timestamp == RK_NO_TIMESTAMP ? NAN : (double)d->timestamp / RK_MICROSECONDS;
 }
 
 const rk_batch *rk_dataset_peek(rk_dataset *d) {
@@ -366,8 +378,9 @@ int64_t rk_dataset_n_skipped(const rk_dataset *d) {
     return d->n_skipped;
 }
 
-static double batch_row_bytes(const rk_batch *b) {
-    double bytes = 4.0 * b->n_dense + 4.0 * b->n_tasks + (b->sample_weights ? 4 : 0) + (b->groups ? 8 : 0);
+static double batch_row_bytes(const rk_dataset *d, const rk_batch *b) {
+    double bytes = 4.0 * b->n_dense + 4.0 * b->n_tasks + (b->sample_weights ? 4 : 0) + (b->groups ? 8 : 0) +
+                   (d->reader.transforms->timestamp_name >= 0 ? 8 : 0);
     for (int32_t f = 0; f < b->n_features && b->n; f++) {
         const rk_ids *ids = &b->features[f];
         double n_ids = (double)rk_ids_begin_of_sample(ids, b->n) / (double)b->n;
@@ -390,6 +403,6 @@ uint64_t rk_dataset_peak_bytes(const rk_dataset *d, const rk_batch *usual, int64
     pthread_mutex_lock(mutex);
     uint64_t kept = d->kept_bytes, pieces = d->piece_bytes;
     pthread_mutex_unlock(mutex);
-    double row = batch_row_bytes(usual), batches = row * (double)(d->batch_size * d->n_slots);
+    double row = batch_row_bytes(d, usual), batches = row * (double)(d->batch_size * d->n_slots);
     return (uint64_t)batches + (kept ? kept : pieces + (uint64_t)estimate_bytes_of_rows(d, row, n_rows));
 }

@@ -35,6 +35,9 @@ static inline void rk_dataset_auto_free(rk_dataset **dataset) { /* for RK_AUTO *
 void rk_dataset_take_transforms(rk_dataset *dataset, rk_transforms *transforms);
 const rk_transforms *rk_dataset_transforms(const rk_dataset *dataset);
 
+/* The largest timestamp of the batch that rk_dataset_next gave last, in microseconds, or RK_NO_TIMESTAMP. */
+int64_t rk_dataset_batch_timestamp(const rk_dataset *dataset);
+
 /* The batch that rk_dataset_next will give, if it was made already and its epoch goes on; else NULL. It stays
  * as the dataset's batches do. */
 const rk_batch *rk_dataset_peek(rk_dataset *dataset);

@@ -44,7 +44,7 @@ static void warn_of_drift(const rk_window *w, int32_t task, const rk_label_sums 
 }
 
 void rk_label_drift_check_window(rk_label_drift *d, const rk_window *w, const char *path) {
-    for (int32_t t = 0; w->has_labels && t < w->schema->n_tasks && t < RK_DRIFT_TASKS && !d->has_warned;
+    for (int32_t t = 0; w->has.labels && t < w->schema->n_tasks && t < RK_DRIFT_TASKS && !d->has_warned;
          t++) {
         rk_label_sums *before = &d->tasks[t], now = sum_labels(w, t);
         if (now.n <= 0) continue;

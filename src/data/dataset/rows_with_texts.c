@@ -65,7 +65,7 @@ rk_status rk_rows_with_texts_open(const rk_data_section *section, const rk_trans
     RK_TRY(rk_strdup(o->directory ? o->directory : "", &r->directory));
     RK_TRY(rk_split_files_find(section, r->directory, o->split, &r->files));
     RK_TRY(open_rows(r, o));
-    RK_TRY(rk_window_init(&r->window, &transforms->schema, false, false, false));
+    RK_TRY(rk_window_init(&r->window, &transforms->schema, (rk_window_columns){0}));
     RK_TRY(rk_batch_memory_init(&r->batch, &r->window));
     *out = r;
     r = NULL;

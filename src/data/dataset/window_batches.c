@@ -6,7 +6,7 @@
 
 rk_status rk_batch_memory_init(rk_batch_memory *m, const rk_window *like) {
     *m = (rk_batch_memory){0};
-    RK_TRY(rk_window_init(&m->rows, like->schema, like->has_labels, like->has_weights, like->has_groups));
+    RK_TRY(rk_window_init(&m->rows, like->schema, like->has));
     rk_status status = rk_alloc((size_t)like->schema->n_features, sizeof *m->ids, &m->ids);
     if (status != RK_OK) rk_batch_memory_release(m);
     return status;
@@ -27,9 +27,10 @@ static rk_status gather_rows(rk_window *to, const rk_window *from, const uint32_
     const rk_data_schema *schema = to->schema;
     RK_TRY(rk_window_reserve(to, n));
     gather_floats(to->dense, from->dense, order, n, schema->n_dense);
-    if (to->has_labels) gather_floats(to->labels, from->labels, order, n, schema->n_tasks);
-    if (to->has_weights) gather_floats(to->sample_weights, from->sample_weights, order, n, 1);
-    for (int64_t i = 0; to->has_groups && i < n; i++) to->groups[i] = from->groups[order[i]];
+    if (to->has.labels) gather_floats(to->labels, from->labels, order, n, schema->n_tasks);
+    if (to->has.weights) gather_floats(to->sample_weights, from->sample_weights, order, n, 1);
+    for (int64_t i = 0; to->has.groups && i < n; i++) to->groups[i] = from->groups[order[i]];
+    for (int64_t i = 0; to->has.timestamps && i < n; i++) to->timestamps[i] = from->timestamps[order[i]];
     for (int32_t f = 0; f < schema->n_features; f++) {
         rk_ids ids = rk_id_list_view(&from->features[f]);
         RK_TRY(rk_id_list_gather(&to->features[f], &ids, order, n));
@@ -55,6 +56,9 @@ rk_status rk_batch_view_window(rk_batch_memory *m, const rk_window *w, int64_t f
     rk_batch columns = rk_window_view(w);
     m->batch = rk_batch_slice(&columns, first, n);
     m->batch.features = m->ids;
+    m->timestamp = RK_NO_TIMESTAMP;
+    for (int64_t i = first; w->has.timestamps && i < first + n; i++)
+        m->timestamp = rk_later_timestamp(m->timestamp, w->timestamps[i]);
     return RK_OK;
 }
 

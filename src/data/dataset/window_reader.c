@@ -94,10 +94,18 @@ static void warn_of_unused_weights(rk_window_reader *r, const rk_columns *chunk)
     }
 }
 
+/* What is not trained on turns no clock. */
+static bool has_timestamps(const rk_window_reader *r) {
+    return r->files.part == 0 && r->transforms->timestamp_name >= 0;
+}
+
 static rk_status init_window(const rk_window_reader *r, rk_window *out) {
     const rk_transforms *t = r->transforms;
-    return rk_window_init(out, &t->schema, r->has_labels, r->has_labels && t->weight_name >= 0,
-                          r->has_labels && t->group_name >= 0);
+    const rk_window_columns has = {.labels = r->has_labels,
+                                   .weights = r->has_labels && t->weight_name >= 0,
+                                   .groups = r->has_labels && t->group_name >= 0,
+                                   .timestamps = has_timestamps(r)};
+    return rk_window_init(out, &t->schema, has);
 }
 
 static void record_part_failure(rk_window_reader_part *part, rk_status status, int64_t bad_row) {
@@ -366,7 +374,8 @@ static rk_status part_error(const rk_window_reader_part *part) {
 static rk_status open_files(const rk_window_reader *r, rk_joined_rows *rows) {
     const rk_transforms *t = r->transforms;
     RK_TRY(rk_joined_rows_open(&r->files.manner, r->directory, r->files.paths.texts, r->files.paths.n,
-                               t->names, t->n_names, r->labels_optional ? t->n_labels_names : 0, rows));
+                               t->names, t->n_names + has_timestamps(r),
+                               r->labels_optional ? t->n_labels_names : 0, rows));
     rk_source_take_any_bits(rows->source);
     return RK_OK;
 }
@@ -500,9 +509,10 @@ static rk_window_settings make_window_settings(const rk_window_reader *r) {
                                 .window_rows = r->window_rows,
                                 .seed = r->seed,
                                 .shuffles = r->shuffles,
-                                .has_labels = true,
-                                .has_weights = r->transforms->weight_name >= 0,
-                                .has_groups = r->transforms->group_name >= 0};
+                                .has = {.labels = true,
+                                        .weights = r->transforms->weight_name >= 0,
+                                        .groups = r->transforms->group_name >= 0,
+                                        .timestamps = has_timestamps(r)}};
 }
 
 /* The windows that an earlier run made of the same files. */

@@ -30,6 +30,7 @@ static rk_status mark_listed_columns_used(expander *e) {
     for (int64_t i = 0; i < s->n_labels; i++) RK_TRY(mark_column_used(e, rk_label_column(&s->labels[i])));
     RK_TRY(mark_column_used(e, s->sample_weight));
     RK_TRY(mark_column_used(e, s->group));
+    RK_TRY(mark_column_used(e, s->timestamp));
     for (int64_t i = 0; i < s->n_features; i++) {
         RK_TRY(mark_column_used(e, s->features[i].name));
         RK_TRY(mark_column_used(e, s->features[i].column));

@@ -4,10 +4,8 @@
 
 #include "base/memory.h"
 
-rk_status rk_window_init(rk_window *w, const rk_data_schema *schema, bool has_labels, bool has_weights,
-                         bool has_groups) {
-    rk_window made = {
-        .schema = schema, .has_labels = has_labels, .has_weights = has_weights, .has_groups = has_groups};
+rk_status rk_window_init(rk_window *w, const rk_data_schema *schema, rk_window_columns has) {
+    rk_window made = {.schema = schema, .has = has};
     RK_TRY(rk_alloc((size_t)schema->n_features, sizeof *made.features, &made.features));
     *w = made;
     return RK_OK;
@@ -15,7 +13,7 @@ rk_status rk_window_init(rk_window *w, const rk_data_schema *schema, bool has_la
 
 void rk_window_release(rk_window *w) {
     for (int32_t f = 0; w->features && f < w->schema->n_features; f++) rk_id_list_release(&w->features[f]);
-    RK_FREE_ALL(w->features, w->dense, w->labels, w->sample_weights, w->groups);
+    RK_FREE_ALL(w->features, w->dense, w->labels, w->sample_weights, w->groups, w->timestamps);
     *w = (rk_window){0};
 }
 
@@ -26,7 +24,7 @@ void rk_window_clear(rk_window *w) {
 
 uint64_t rk_window_bytes(const rk_window *w) {
     uint64_t bytes = (w->dense_capacity + w->labels_capacity + w->weights_capacity) * sizeof(float) +
-                     w->groups_capacity * sizeof(int64_t);
+                     (w->groups_capacity + w->timestamps_capacity) * sizeof(int64_t);
     for (int32_t f = 0; f < w->schema->n_features; f++)
         bytes += (w->features[f].offsets_capacity + w->features[f].ids_capacity) * sizeof(int64_t) +
                  w->features[f].weights_capacity * sizeof(float);
@@ -37,11 +35,13 @@ rk_status rk_window_reserve(rk_window *w, int64_t n_more) {
     size_t n = (size_t)(w->n_rows + n_more);
     const rk_data_schema *schema = w->schema;
     RK_TRY(rk_reserve(&w->dense, &w->dense_capacity, n * (size_t)schema->n_dense, sizeof *w->dense));
-    if (w->has_labels)
+    if (w->has.labels)
         RK_TRY(rk_reserve(&w->labels, &w->labels_capacity, n * (size_t)schema->n_tasks, sizeof *w->labels));
-    if (w->has_weights)
+    if (w->has.weights)
         RK_TRY(rk_reserve(&w->sample_weights, &w->weights_capacity, n, sizeof *w->sample_weights));
-    if (w->has_groups) RK_TRY(rk_reserve(&w->groups, &w->groups_capacity, n, sizeof *w->groups));
+    if (w->has.groups) RK_TRY(rk_reserve(&w->groups, &w->groups_capacity, n, sizeof *w->groups));
+    if (w->has.timestamps)
+        RK_TRY(rk_reserve(&w->timestamps, &w->timestamps_capacity, n, sizeof *w->timestamps));
     return RK_OK;
 }
 
@@ -76,9 +76,9 @@ rk_batch rk_window_view(const rk_window *w) {
                       .n_features = w->schema->n_features,
                       .n_tasks = w->schema->n_tasks,
                       .dense = w->schema->n_dense ? w->dense : NULL,
-                      .labels = w->has_labels ? w->labels : NULL,
-                      .sample_weights = w->has_weights ? w->sample_weights : NULL,
-                      .groups = w->has_groups ? w->groups : NULL,
+                      .labels = w->has.labels ? w->labels : NULL,
+                      .sample_weights = w->has.weights ? w->sample_weights : NULL,
+                      .groups = w->has.groups ? w->groups : NULL,
                       .first_row = w->first_row};
 }
 
@@ -90,9 +90,9 @@ static void copy_floats(float *to, int64_t to_row, const float *from, int64_t n,
 static rk_status append_columns(rk_window *w, rk_batch from) {
     RK_TRY(rk_window_reserve(w, from.n));
     copy_floats(w->dense, w->n_rows, from.dense, from.n, from.n_dense);
-    if (w->has_labels) copy_floats(w->labels, w->n_rows, from.labels, from.n, from.n_tasks);
-    if (w->has_weights) copy_floats(w->sample_weights, w->n_rows, from.sample_weights, from.n, 1);
-    if (w->has_groups && from.n)
+    if (w->has.labels) copy_floats(w->labels, w->n_rows, from.labels, from.n, from.n_tasks);
+    if (w->has.weights) copy_floats(w->sample_weights, w->n_rows, from.sample_weights, from.n, 1);
+    if (w->has.groups && from.n)
         memcpy(w->groups + w->n_rows, from.groups, (size_t)from.n * sizeof *w->groups);
     return RK_OK;
 }
@@ -100,6 +100,8 @@ static rk_status append_columns(rk_window *w, rk_batch from) {
 rk_status rk_window_append(rk_window *w, const rk_window *from, int64_t first, int64_t n) {
     rk_batch columns = rk_window_view(from);
     RK_TRY(append_columns(w, rk_batch_slice(&columns, first, n)));
+    if (w->has.timestamps && n)
+        memcpy(w->timestamps + w->n_rows, from->timestamps + first, (size_t)n * sizeof *w->timestamps);
     for (int32_t f = 0; f < w->schema->n_features; f++) {
         rk_ids ids = rk_id_list_view(&from->features[f]);
         RK_TRY(rk_id_list_append(&w->features[f], &ids, first, n));

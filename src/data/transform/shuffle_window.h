@@ -4,22 +4,27 @@
 
 #include <reckon/batch.h>
 
+#include "base/timestamp.h"
 #include "batch/ids.h"
 #include "data/transform/transforms.h"
+
+/* Which columns there are beside dense numbers and features. */
+typedef struct rk_window_columns {
+    bool labels, weights, groups, timestamps;
+} rk_window_columns;
 
 typedef struct rk_window {
     const rk_data_schema *schema;
     int64_t n_rows;
     float *dense, *labels, *sample_weights;
-    int64_t *groups;
-    size_t dense_capacity, labels_capacity, weights_capacity, groups_capacity;
+    int64_t *groups, *timestamps; /* timestamps: microseconds */
+    size_t dense_capacity, labels_capacity, weights_capacity, groups_capacity, timestamps_capacity;
     rk_id_list *features; /* [schema->n_features] */
-    bool has_labels, has_weights, has_groups;
+    rk_window_columns has;
     int64_t first_row; /* of the epoch */
 } rk_window;
 
-rk_status rk_window_init(rk_window *window, const rk_data_schema *schema, bool has_labels, bool has_weights,
-                         bool has_groups);
+rk_status rk_window_init(rk_window *window, const rk_data_schema *schema, rk_window_columns has);
 void rk_window_release(rk_window *window);
 void rk_window_clear(rk_window *window);
 uint64_t rk_window_bytes(const rk_window *window);
@@ -45,6 +50,7 @@ typedef struct rk_batch_memory {
     rk_window rows;
     rk_ids *ids; /* [n_features] */
     rk_batch batch;
+    int64_t timestamp; /* its largest, or RK_NO_TIMESTAMP */
 } rk_batch_memory;
 rk_status rk_batch_memory_init(rk_batch_memory *memory, const rk_window *like);
 void rk_batch_memory_release(rk_batch_memory *memory);

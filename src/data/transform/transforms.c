@@ -19,7 +19,7 @@ rk_status rk_transforms_new(const rk_data_section *section, rk_transforms **out)
     size_t n_crossed = 0;
     for (size_t i = 0; i < n; i++) n_crossed += (size_t)section->features[i].n_cross;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n_crossed, t->crossed),
-                        RK_ARRAY(2 * n + (size_t)section->n_labels + 2, t->names)));
+                        RK_ARRAY(2 * n + (size_t)section->n_labels + 3, t->names)));
     for (size_t i = 0; i < n; i++) rk_fitted_reset(&t->fitted[i]);
     *out = t;
     t = NULL;
@@ -109,6 +109,8 @@ rk_status rk_transforms_derive_schema(rk_transforms *t) {
                 (rk_data_feature_info){f->name, compute_cardinality(f, fitted), f->weights != NULL,
                                        rk_feature_n_parts(f), f->compose};
     }
+    t->timestamp_name = s->timestamp ? (int32_t)t->n_names : -1;
+    if (s->timestamp) t->names[t->n_names] = s->timestamp;
     return find_crossed_features(t);
 }
 

@@ -41,7 +41,7 @@ rk_status rk_transform_workspace_create(const rk_transforms *t, rk_transform_wor
                          RK_ARRAY(n_features, w->features), RK_ARRAY(n_dense, w->dense)));
     w->context = (rk_context_columns){w->features, w->dense};
     RK_GOTO(rk_columns_init(&w->columns, (int32_t)w->n_wanted, w->wanted, NULL)); /* types: each batch's */
-    RK_GOTO(rk_window_init(&w->window, &t->schema, false, false, false));
+    RK_GOTO(rk_window_init(&w->window, &t->schema, (rk_window_columns){0}));
     RK_GOTO(rk_batch_memory_init(&w->batch, &w->window));
     RK_GOTO(RK_ALLOC_ALL(RK_ARRAY(n_features, w->n_unknown), RK_ARRAY(n_features, w->memory.n_dropped)));
     *out = w;
@@ -231,9 +231,9 @@ rk_status rk_transforms_apply_with_context(const rk_transforms *t, const rk_arro
     RK_TRY(read_columns(w, rows, context));
     rk_window_clear(&w->window);
     bool labelled = rk_transforms_has_label_columns(t, &w->rows, &w->columns, true);
-    w->window.has_labels = labelled;
-    w->window.has_weights = labelled && t->weight_name >= 0;
-    w->window.has_groups = labelled && t->group_name >= 0;
+    w->window.has.labels = labelled;
+    w->window.has.weights = labelled && t->weight_name >= 0;
+    w->window.has.groups = labelled && t->group_name >= 0;
     memset(w->memory.n_dropped, 0, (size_t)t->schema.n_features * sizeof *w->memory.n_dropped);
     if (n) RK_TRY(transform_rows_before_bad_one(w, 0, n));
     RK_TRY(rk_batch_view_window(&w->batch, &w->window, 0, n));

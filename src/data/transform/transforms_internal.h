@@ -43,6 +43,7 @@ struct rk_transforms {
     const char **names; /* [n_names], pointing into the section */
     size_t n_names, n_labels_names;
     int32_t weight_name, group_name; /* or -1 */
+    int32_t timestamp_name;          /* n_names, as it is read behind those, of training data; or -1 */
     int32_t *crossed;                /* of all crosses, one behind the other */
 };
 

@@ -122,6 +122,46 @@ static void read_groups(const rk_transforms *t, const rk_piece *piece, rk_window
     }
 }
 
+static rk_status timestamp_error(const rk_data_section *s, rk_values values) {
+    char scratch[RK_VALUE_BYTES];
+    if (values.begin == values.end)
+        return rk_error_hint(rk_error(RK_BAD_DATA, "column '%s': the timestamp is missing", s->timestamp),
+                             "'on_bad_row: skip' leaves such rows out");
+    rk_span text = rk_value_as_text(values.column, values.begin, scratch);
+    return rk_error_hint(
+        rk_error(RK_BAD_DATA, "column '%s': '%.*s' is no timestamp", s->timestamp, (int)text.n_bytes,
+                 text.data),
+        "a timestamp is a number of seconds since the epoch, as 1700000000 or 1700000000.25, no date and no "
+        "milliseconds");
+}
+
+/* Whole numbers of f32 end here, long before what seconds since the epoch are today. */
+static bool is_beyond_f32(const rk_column *column, double seconds) {
+    return column->type == RK_COLUMN_F32 && fabs(seconds) > 1 << 24;
+}
+
+static rk_status read_timestamp(const rk_data_section *s, rk_values values, int64_t *out) {
+    double seconds;
+    if (values.begin == values.end || !rk_value_as_number(values.column, values.begin, &seconds) ||
+        !rk_timestamp_from_seconds(seconds, out))
+        return timestamp_error(s, values);
+    if (is_beyond_f32(values.column, seconds))
+        return rk_error_hint(
+            rk_error(RK_BAD_DATA, "column '%s': f32 has no digits left for the seconds of the timestamp %.0f",
+                     s->timestamp, seconds),
+            "store timestamps as whole numbers (i64) or as text");
+    return RK_OK;
+}
+
+static rk_status read_timestamps(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
+    for (int64_t i = 0; i < piece->n; i++)
+        RK_TRY(read_timestamp(
+            t->section,
+            rk_joined_rows_get_values(piece->rows, piece->chunk, t->timestamp_name, piece->first + i),
+            &out->timestamps[out->n_rows + i]));
+    return RK_OK;
+}
+
 /* Every combination of the crossed features' ids of this row, hashed. */
 static rk_status cross_features_of_row(const rk_transforms *t, int64_t feature, int64_t row, rk_window *out) {
     enum { MAX_CROSSED = 16, MAX_COMBINATIONS = 4096 };
@@ -239,9 +279,10 @@ static rk_status transform_and_compose(const rk_transforms *t, const rk_piece *p
 rk_status rk_transforms_transform_rows(const rk_transforms *t, const rk_piece *piece, rk_window *out) {
     rk_status status;
     RK_GOTO(rk_window_reserve(out, piece->n));
-    if (out->has_labels) RK_GOTO(read_labels(t, piece, out));
-    if (out->has_weights) RK_GOTO(read_sample_weights(t, piece, out));
-    if (out->has_groups) read_groups(t, piece, out);
+    if (out->has.labels) RK_GOTO(read_labels(t, piece, out));
+    if (out->has.weights) RK_GOTO(read_sample_weights(t, piece, out));
+    if (out->has.groups) read_groups(t, piece, out);
+    if (out->has.timestamps) RK_GOTO(read_timestamps(t, piece, out));
     RK_GOTO(transform_and_compose(t, piece, out));
     out->n_rows += piece->n;
 done:

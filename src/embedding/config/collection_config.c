@@ -112,6 +112,7 @@ static rk_dynamic_config dynamic_config_of(const rk_table_section *listed) {
                                 .policy = listed->eviction.policy,
                                 .evict_to = listed->eviction.evict_to,
                                 .ttl_steps = listed->eviction.ttl_steps,
+                                .ttl = listed->eviction.ttl,
                                 .keep = listed->eviction.keep,
                                 .min_count = listed->admission.min_count,
                                 .probability = listed->admission.probability,

@@ -54,6 +54,10 @@ static const rk_field eviction_fields[] = {
     RK_FIELD_I64(rk_eviction_section, ttl_steps, 0, 0, RK_MOST_TTL_STEPS,
                  "training batches without a use after which a row is given up, at most an eighth later; 0: "
                  "none is"),
+    RK_FIELD_I64(
+        rk_eviction_section, ttl, 0, 0, RK_MOST_TTL,
+        "seconds of the stream (`data.timestamp`) without a use after which a row is given up, at most "
+        "a sixth later; 0: none is"),
     RK_FIELD_I64(rk_eviction_section, keep, 0, 0, 1e14,
                  "rows below which eviction takes the table never, each bucket its share"),
 };

@@ -40,9 +40,9 @@ typedef struct rk_embedding_section {
         int64_t buckets;                   /* 0: max_capacity / RK_BUCKET_ROWS */
         struct rk_eviction_section {
             int line;
-            int policy;              /* rk_eviction_policy; lru */
-            double evict_to;         /* 0.95 */
-            int64_t ttl_steps, keep; /* 0 */
+            int policy;                   /* rk_eviction_policy; lru */
+            double evict_to;              /* 0.95 */
+            int64_t ttl_steps, ttl, keep; /* 0 */
         } eviction;
         struct rk_admission_section {
             int line;

@@ -84,6 +84,7 @@ static rk_status sharded_dedup(rk_device_store *store, rk_stream *upload, rk_str
     RK_FAIL_IF(s->begun - s->finished >= 2, RK_INVALID_ARGUMENT,
                "two batches are already in flight on the GPU");
     j->kind = training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_EVAL;
+    j->word = s->timestamp;
     RK_TRY(exchange_ids(s, j, n, ids));
     RK_TRY(rk_device_sharded_reserve_buffers(ds, j));
     for (int32_t f = 0; f < s->trainer_tables->n_features; f++) RK_TRY(map_ids_to_unique_rows(ds, j, f));

@@ -1,4 +1,5 @@
 /* What a training batch does to a dynamic table: keys counted and admitted, rows taken and given up. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,8 +62,39 @@ static void split_uses_into_chunks(rk_dynamic_table *t, int64_t n, size_t n_chun
     t->n_chunks = n_chunks;
 }
 
-rk_status rk_dynamic_begin_batch(rk_dynamic_table *t, const rk_key_uses *uses, int32_t n_uses) {
+/* Where the clock is among the buckets that have their turns, all of them once in an eighth of `ttl`. */
+static double scan_position(const rk_dynamic_table *t, int64_t time) {
+    return floor((double)time *
+                 ((double)t->config.n_buckets * 8 / (double)(t->config.ttl * RK_MICROSECONDS)));
+}
+
+/* The buckets that the clock passes on its way to this batch. */
+static void find_buckets_scanned_by_clock(rk_dynamic_table *t) {
+    t->first_scanned = t->n_scanned = 0;
+    if (t->clock.now == RK_NO_TIMESTAMP) return;
+    double n = (double)t->config.n_buckets, from = scan_position(t, t->clock.now),
+           passed = scan_position(t, t->next_clock.now) - from, first = fmod(from + 1, n);
+    t->n_scanned = passed < n ? (int64_t)passed : t->config.n_buckets;
+    t->first_scanned = (int64_t)(first < 0 ? first + n : first);
+}
+
+/* The clock as it is when the batch has ended, and which rows are past their time: those that were unused for
+ * ttl_steps batches, the last of which is this one, or since a batch that was `ttl` ago. */
+static void begin_time_of_batch(rk_dynamic_table *t, int64_t timestamp) {
+    t->next_clock = t->clock;
+    t->expired = t->config.ttl_steps ? rk_dynamic_current_batch(t) - t->config.ttl_steps : 0;
+    if (!t->config.ttl) return;
+    int64_t ttl = t->config.ttl * RK_MICROSECONDS;
+    rk_stream_clock_advance(&t->next_clock, ttl, t->n_batches + 1, timestamp);
+    int64_t expired = rk_stream_clock_expired_batch(&t->next_clock, ttl) - t->first_batch;
+    if (expired > t->expired) t->expired = expired;
+    find_buckets_scanned_by_clock(t);
+}
+
+rk_status rk_dynamic_begin_batch(rk_dynamic_table *t, const rk_key_uses *uses, int32_t n_uses,
+                                 int64_t timestamp) {
     t->n_chunks = 0;
+    begin_time_of_batch(t, timestamp);
     RK_TRY(rk_reserve(&t->use_begins, &t->use_begins_capacity, (size_t)n_uses + 1, sizeof *t->use_begins));
     t->use_begins[0] = 0;
     for (int32_t u = 0; u < n_uses; u++) t->use_begins[u + 1] = t->use_begins[u] + (size_t)uses[u].n;
@@ -222,17 +254,26 @@ static int64_t batches_between_expiry_scans(const rk_dynamic_table *t) {
     return t->config.ttl_steps / 8 > 1 ? t->config.ttl_steps / 8 : 1;
 }
 
-/* The first bucket from this one on whose turn it is. */
-static int64_t next_bucket_to_scan(const rk_dynamic_table *t, int64_t bucket) {
+static int64_t next_bucket_by_batches(const rk_dynamic_table *t, int64_t bucket) {
     int64_t n = batches_between_expiry_scans(t), ahead = (t->n_batches + 1 - bucket) % n;
     return t->config.ttl_steps ? bucket + (ahead < 0 ? ahead + n : ahead) : t->config.n_buckets;
 }
 
-/* Rows that were unused for ttl_steps batches, the last of which is this one. */
+static int64_t next_bucket_by_clock(const rk_dynamic_table *t, int64_t bucket) {
+    int64_t n = t->config.n_buckets, passed = bucket - t->first_scanned;
+    if (bucket >= n || !t->config.ttl || !t->n_scanned) return n;
+    if ((passed < 0 ? passed + n : passed) < t->n_scanned) return bucket;
+    return passed < 0 ? t->first_scanned : n;
+}
+
+/* The first bucket from this one on whose turn it is. */
+static int64_t next_bucket_to_scan(const rk_dynamic_table *t, int64_t bucket) {
+    return rk_min_i64(next_bucket_by_batches(t, bucket), next_bucket_by_clock(t, bucket));
+}
+
 static int64_t count_expired_rows(const rk_dynamic_table *t, const rk_key_group *group) {
     int64_t n = 0;
-    for (size_t i = 0; i < group->n_left; i++)
-        n += rk_dynamic_current_batch(t) - t->info[group->left[i]].last_batch >= t->config.ttl_steps;
+    for (size_t i = 0; i < group->n_left; i++) n += t->info[group->left[i]].last_batch <= t->expired;
     return n;
 }
 
@@ -474,6 +515,7 @@ void rk_dynamic_end_batch(rk_dynamic_table *t) {
         for (size_t i = t->groups[g].n_admitted; i < t->groups[g].n_evicted; i++)
             t->free_rows[t->n_free++] = t->groups[g].evicted[i];
     t->n_batches++;
+    t->clock = t->next_clock;
     t->n_chunks = 0;
     rebase_batch_numbers(t);
 }

@@ -87,6 +87,7 @@ void rk_dynamic_begin_loading(rk_dynamic_table *t) {
     t->n_keys = t->n_free = t->n_candidates = 0;
     t->n_used = t->n_shared;
     t->totals = (rk_dynamic_totals){0};
+    rk_stream_clock_reset(&t->clock);
     rk_key_ranges *ranges[] = {&t->loaded, &t->loaded_candidates};
     for (int i = 0; i < 2; i++) ranges[i]->n = 0, ranges[i]->n_read = ranges[i]->total = 0;
     t->is_loading = true;
@@ -303,6 +304,7 @@ void rk_dynamic_finish_loading(rk_dynamic_table *t) {
     if (!t->is_loading) return;
     t->n_batches = clamp_i64(t->n_batches, t->n_keys > 0, INT64_MAX / 2);
     t->first_batch = rk_dynamic_base_batch_number(t->n_batches);
+    rk_stream_clock_check_loaded(&t->clock, t->n_batches);
     t->totals.n_admitted = clamp_i64(t->totals.n_admitted, 0, INT64_MAX / 2);
     t->totals.n_evicted = clamp_i64(t->totals.n_evicted, 0, INT64_MAX / 2);
     t->totals.n_refused = clamp_i64(t->totals.n_refused, 0, INT64_MAX / 2);

@@ -36,6 +36,7 @@ rk_status rk_dynamic_create(const rk_dynamic_config *config, uint64_t seed, uint
         t->first_bucket = rk_dynamic_first_bucket(config, config->part, config->n_parts);
         t->end_bucket = rk_dynamic_first_bucket(config, config->part + 1, config->n_parts);
     }
+    rk_stream_clock_reset(&t->clock);
     t->stream = rk_hash_combine(seed, name_hash);
     t->n_used = t->n_shared = rk_dynamic_n_shared_rows(config);
     t->first_cold = rk_dynamic_cold_rows_of_buckets(config, t->first_bucket);

@@ -20,6 +20,7 @@
 #include "embedding/dynamic_config.h"
 #include "embedding/dynamic/key_bucket.h"
 #include "embedding/dynamic/key_sketch.h"
+#include "embedding/dynamic/stream_clock.h"
 
 /* The keys of a feature in a batch, and their rows, [n]; over ranks, the different ones of a trainer. */
 typedef struct rk_key_uses {
@@ -138,14 +139,19 @@ typedef struct rk_dynamic_table {
     int64_t *free_rows; /* [n_free] of those */
     int64_t n_free;
     size_t free_capacity;
-    int64_t n_batches; /* for training, so far */
+    int64_t n_batches;     /* for training, so far */
+    rk_stream_clock clock; /* of tables with a `ttl` */
     rk_dynamic_totals totals;
     atomic_llong n_missing; /* uses that a find had no row for */
     /* A batch on its way. */
     const rk_key_uses *uses; /* [n_uses], a feature each */
     size_t n_uses;
-    size_t *use_begins;   /* [n_uses + 1] the number of a feature's first use in the batch */
-    rk_key_chunk *chunks; /* [n_chunks] */
+    rk_stream_clock next_clock;
+    int64_t expired;                  /* rows whose last batch is this one or before it are past their time */
+    int64_t first_scanned, n_scanned; /* buckets whose turn it is by the clock, from the first one on and
+                                         round */
+    size_t *use_begins;               /* [n_uses + 1] the number of a feature's first use in the batch */
+    rk_key_chunk *chunks;             /* [n_chunks] */
     size_t n_chunks;
     rk_found_row *found;   /* a chunk's n_found after one that is none, from first + number on */
     rk_absent_use *absent; /* a chunk's from first on, in the order of the batch; */
@@ -182,7 +188,9 @@ int64_t rk_dynamic_find_rows_of_uses(const rk_dynamic_table *table, const rk_key
 void rk_dynamic_find_rows(rk_dynamic_table *table, const int64_t *keys, int64_t n, int64_t *rows);
 void rk_dynamic_find_rows_and_count(rk_dynamic_table *table, const rk_key_uses *uses);
 
-rk_status rk_dynamic_begin_batch(rk_dynamic_table *table, const rk_key_uses *uses, int32_t n_uses);
+/* timestamp: the batch's largest, in microseconds, or RK_NO_TIMESTAMP. */
+rk_status rk_dynamic_begin_batch(rk_dynamic_table *table, const rk_key_uses *uses, int32_t n_uses,
+                                 int64_t timestamp);
 void rk_dynamic_find_rows_of_chunk(rk_dynamic_table *table, size_t chunk);
 rk_status rk_dynamic_decide_admissions(rk_dynamic_table *table, size_t group);
 rk_status rk_dynamic_reserve_new_rows(rk_dynamic_table *table, int64_t *n_places); /* that the batch needs */

@@ -141,6 +141,7 @@ rk_status rk_embeddings_create_with_parts(const rk_embeddings_config *config, co
     e->ops = &rk_local_embeddings;
     e->pool = config->pool;
     e->learning_rate_factor = 1;
+    e->timestamp = RK_NO_TIMESTAMP;
     e->cache_bytes = rk_cpu_cache_bytes();
     RK_GOTO(allocate_collection(e, (size_t)config->n_tables, (size_t)config->n_features));
     RK_GOTO(check_embeddings_config(config, e->feature_tables));
@@ -227,6 +228,10 @@ static uint64_t local_bytes(const rk_embeddings *e) {
     uint64_t bytes = 0;
     for (int32_t t = 0; t < e->n_tables; t++) bytes += rk_table_bytes(&e->tables[t]);
     return bytes;
+}
+
+void rk_embeddings_set_batch_timestamp(rk_embeddings *e, int64_t timestamp) {
+    e->timestamp = timestamp;
 }
 
 rk_status rk_embeddings_scale_learning_rate(rk_embeddings *e, double factor) {

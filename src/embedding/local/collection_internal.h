@@ -87,6 +87,7 @@ struct rk_embeddings {
     size_t scratch_capacity;
     size_t cache_bytes; /* of the last level, which tables may stay in */
     double learning_rate_factor;
+    int64_t timestamp; /* of the next batch for training, or RK_NO_TIMESTAMP */
     rk_pending_gradients pending;
     rk_leaves *leaves;     /* [n_features] */
     rk_row_source *source; /* of rows that are only read; NULL: all are the tables' own */

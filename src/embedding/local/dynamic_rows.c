@@ -60,7 +60,7 @@ static void begin_batch_of_table(void *context, size_t t, int thread) {
     assignment *a = context;
     if (!table_has_uses(a, t)) return;
     rk_status status = rk_dynamic_begin_batch(a->embeddings->tables[t].dynamic, a->uses + a->begins[t],
-                                              a->begins[t + 1] - a->begins[t]);
+                                              a->begins[t + 1] - a->begins[t], a->embeddings->timestamp);
     rk_parallel_failure_record(&a->failure, (int64_t)t, status);
 }
 

@@ -29,6 +29,10 @@ static void local_prefetch(rk_store *store, int64_t first, int64_t n, const rk_i
     rk_embeddings_prefetch(((local_store *)store)->embeddings, first, n, ids);
 }
 
+static void local_set_timestamp(rk_store *store, int64_t timestamp) {
+    rk_embeddings_set_batch_timestamp(((local_store *)store)->embeddings, timestamp);
+}
+
 static void local_lookup_early(rk_store *store, rk_activation *activations) {
     local_store *s = (local_store *)store;
     if (!s->late) {
@@ -155,6 +159,7 @@ static const rk_store_ops local_ops = {.free = free_store,
                                        .begin = local_begin,
                                        .wait = rk_store_noop,
                                        .prefetch = local_prefetch,
+                                       .set_timestamp = local_set_timestamp,
                                        .set_cancel_flag = rk_store_noop_set_cancel_flag,
                                        .lookup_early = local_lookup_early,
                                        .lookup = local_lookup,

@@ -424,6 +424,7 @@ static rk_status init_sharded_store(rk_sharded *s, const rk_sharded_options *o) 
 rk_status rk_sharded_create(const rk_sharded_options *o, rk_sharded **out) {
     rk_sharded *s;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
+    s->timestamp = RK_NO_TIMESTAMP;
     s->as_store.ops = &rk_sharded_ops;
     s->comm = o->comm;
     s->roles = o->roles;

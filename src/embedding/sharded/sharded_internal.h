@@ -78,8 +78,8 @@ typedef enum rk_in_flight_batch_kind {
 
 /* A batch on its way. */
 typedef struct rk_in_flight_batch {
-    atomic_int state; /* rk_in_flight_batch_state */
-    int64_t kind, word;
+    atomic_int state;                       /* rk_in_flight_batch_state */
+    int64_t kind, word;                     /* word: of training, the batch's timestamp */
     rk_batch_context batch_context;         /* of the trainer's tables */
     rk_unique_rows *unique;                 /* [n_tables] */
     rk_scratch_buffer *ask, *answer, *give; /* [size]: messages that this rank sends */
@@ -125,6 +125,7 @@ struct rk_sharded {
         int64_t first, n;
         const rk_ids *ids;                 /* [n_features]; NULL: it is not known */
     } next;                                /* what prefetch said */
+    int64_t timestamp;                     /* and set_timestamp */
     rk_message *messages;                  /* [size]: scratch of begin, and */
     rk_message *answers;                   /* [size], of the communication thread */
     rk_in_flight_batch *in_flight_batches; /* [n_in_flight_batches] */

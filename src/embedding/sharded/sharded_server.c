@@ -134,6 +134,7 @@ static rk_status assign_rows_to_keys(rk_sharded *s, rk_in_flight_batch *j) {
                 s->key_begins[t + 1] += list_key_uses(s, j, i, s->key_uses + s->key_begins[t]);
         }
     }
+    s->store->timestamp = j->word;
     return rk_dynamic_rows_assign_uses(s->store, s->key_uses, s->key_begins, s->key_task_begins);
 }
 

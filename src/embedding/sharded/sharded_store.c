@@ -32,12 +32,17 @@ static void sharded_prefetch(rk_store *store, int64_t first, int64_t n, const rk
     s->next.first = first, s->next.n = n, s->next.ids = ids;
 }
 
+static void sharded_set_timestamp(rk_store *store, int64_t timestamp) {
+    to_sharded(store)->timestamp = timestamp;
+}
+
 static rk_status sharded_begin(rk_store *store, int64_t n, const rk_ids *ids, bool training) {
     rk_sharded *s = to_sharded(store);
     RK_FAIL_IF(s->begun - s->finished > s->staleness, RK_INVALID_ARGUMENT,
                "%lld batches are in flight; staleness %lld allows no more",
                (long long)(s->begun - s->finished), (long long)s->staleness);
-    rk_status status = begin_batch_of_kind(s, n, ids, training ? RK_IN_FLIGHT_TRAIN : RK_IN_FLIGHT_EVAL, 0);
+    rk_status status = training ? begin_batch_of_kind(s, n, ids, RK_IN_FLIGHT_TRAIN, s->timestamp)
+                                : begin_batch_of_kind(s, n, ids, RK_IN_FLIGHT_EVAL, 0);
     s->next.ids = NULL;
     return status;
 }
@@ -289,6 +294,7 @@ const rk_store_ops rk_sharded_ops = {.free = rk_sharded_free,
                                      .begin = sharded_begin,
                                      .wait = sharded_wait,
                                      .prefetch = sharded_prefetch,
+                                     .set_timestamp = sharded_set_timestamp,
                                      .set_cancel_flag = rk_store_noop_set_cancel_flag,
                                      .lookup_early = sharded_lookup_early,
                                      .lookup = sharded_lookup,

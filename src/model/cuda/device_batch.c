@@ -55,7 +55,7 @@ static void pack_sample_weights(const rk_device_batch_layout *l, int64_t n, cons
 static void pack_task_weight_sums(const rk_device_batch_layout *l, const rk_model *model,
                                   const rk_local_batch *from, rk_device_batch *to) {
     double *wholes = (double *)(to->host + l->wholes), *shares = (double *)(to->host + l->shares);
-    rk_rank_batch here = rk_rank_batch_from_batch(&from->batch);
+    rk_rank_batch here = rk_rank_batch_from_batch(&from->batch, RK_NO_TIMESTAMP);
     memcpy(wholes, from->task_samples, (size_t)model->n_tasks * sizeof *wholes);
     rk_model_sum_sample_weights(model, &here, shares);
     for (int32_t t = 0; t < model->n_tasks; t++) shares[t] = wholes[t] > 0 ? shares[t] / wholes[t] : 0;

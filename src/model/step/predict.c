@@ -66,7 +66,7 @@ rk_status rk_inference_predict(rk_inference *i, const rk_rank_batch *rank_batch,
 }
 
 rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predictions) {
-    rk_rank_batch whole = rk_rank_batch_from_batch(batch);
+    rk_rank_batch whole = rk_rank_batch_from_batch(batch, RK_NO_TIMESTAMP);
     return rk_model_predict_rank_batch(model, &whole, predictions);
 }
 
@@ -90,7 +90,7 @@ static rk_output find_vector_output(const rk_model *model, const char *name) {
 rk_status rk_inference_user_vectors(rk_inference *i, const rk_batch *batch, const atomic_bool *cancel,
                                     rk_real *out) {
     const rk_model *model = i->model;
-    rk_rank_batch whole = rk_rank_batch_from_batch(batch);
+    rk_rank_batch whole = rk_rank_batch_from_batch(batch, RK_NO_TIMESTAMP);
     RK_FAIL_IF(!rk_model_is_two_tower(model), RK_INVALID_ARGUMENT, "only a two_tower has vectors of users");
     RK_TRY(rk_model_check_batch(model, &whole, false));
     RK_TRY(rk_model_check_no_batch_in_flight(model));

@@ -73,8 +73,16 @@ static void prefetch_rows_of_next_batch(rk_model *model) {
     model->store->ops->prefetch(model->store, begin, end - begin, q->next_ids);
 }
 
+rk_status rk_model_set_timestamp(rk_model *model, double seconds) {
+    model->timestamp = RK_NO_TIMESTAMP;
+    if (isnan(seconds)) return RK_OK;
+    RK_FAIL_IF(!rk_timestamp_from_seconds(seconds, &model->timestamp), RK_INVALID_ARGUMENT,
+               "%g is no time in seconds since the epoch", seconds);
+    return RK_OK;
+}
+
 rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss) {
-    rk_rank_batch whole = rk_rank_batch_from_batch(batch);
+    rk_rank_batch whole = rk_rank_batch_from_batch(batch, model->timestamp);
     return rk_model_train_rank_batch(model, &whole, loss);
 }
 
@@ -85,6 +93,7 @@ rk_status rk_model_train_rank_batch(rk_model *model, const rk_rank_batch *rank_b
                "the model was built for prediction, not for training");
     rk_status status = rk_model_check_batch(model, rank_batch, true);
     if (status == RK_OK) prefetch_rows_of_next_batch(model);
+    if (status == RK_OK) model->store->ops->set_timestamp(model->store, rank_batch->timestamp);
     if (status == RK_OK) status = begin_queued_batch(model, rank_batch);
     model->queue.next = NULL;
     RK_TRY(status);

@@ -8,6 +8,7 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "embedding/config/row_formats.h"
+#include "embedding/dynamic/stream_clock.h"
 #include "embedding/local/state/row_before_images.h"
 #include "format/safetensors.h"
 #include "model/step/residual.h"
@@ -108,12 +109,18 @@ static bool is_of_next_steps(const char *name) {
            strncmp(name, RK_RESIDUAL_PREFIX, strlen(RK_RESIDUAL_PREFIX)) == 0;
 }
 
+static bool is_stream_clock(const char *name) {
+    const char *last = strrchr(name, '/');
+    return last && strcmp(last, "/" RK_STREAM_CLOCK_TENSOR) == 0;
+}
+
 static rk_status add_part(rk_stored_tensors *tensors, const rk_safetensors_entry *entry) {
     rk_tensor_part part;
     rk_stored_tensor *tensor;
     RK_AUTOFREE char *name = NULL;
     if (is_of_next_steps(entry->name)) return RK_OK;
-    if (entry->type == RK_I64 && !rk_table_name_of_keys_tensor(entry->name).n_bytes)
+    if (entry->type == RK_I64 && !rk_table_name_of_keys_tensor(entry->name).n_bytes &&
+        !is_stream_clock(entry->name))
         return RK_OK; /* counters, of which every part has one */
     RK_TRY(rk_tensor_part_parse(entry->name, entry->n_dims, entry->dims, &part));
     RK_TRY(rk_strndup(part.name, part.name_bytes, &name));

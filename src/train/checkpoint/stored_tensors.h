@@ -57,9 +57,9 @@ typedef struct rk_stored_tensors {
 
 /* Reads the headers of a checkpoint's files, and leaves the files open. Rows and slots that are on a disk are
  * tensors like others (rows_on_disk.h). Numbers of I64 that are no keys of
- * dynamic tables, and before-images of rows, are passed over. Errors: RK_BAD_DATA naming the file and the
- * tensor, where parts overlap or leave out an element, or keys have another shape or dtype; RK_NOT_FOUND,
- * RK_IO. */
+ * dynamic tables and no clock of theirs, and before-images of rows, are passed over. Errors: RK_BAD_DATA
+ * naming the file and the tensor, where parts overlap or leave out an element, or keys have another shape or
+ * dtype; RK_NOT_FOUND, RK_IO. */
 rk_status rk_stored_tensors_open(const char *checkpoint, rk_stored_tensors *out);
 /* The same errors; one file at a time is open, however many there are. */
 rk_status rk_stored_tensors_check_files(const char *checkpoint);

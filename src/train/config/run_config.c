@@ -241,7 +241,19 @@ static rk_status check_device_settings(rk_config *c) {
     return RK_OK;
 }
 
+/* A time to live needs times. */
+static rk_status check_timestamps(const rk_config *c) {
+    for (int64_t t = 0; t < c->embedding.n_tables && !c->data.timestamp; t++)
+        if (c->embedding.tables[t].eviction.ttl)
+            return rk_error_hint(
+                rk_error(RK_CONFIG, "%s: key 'ttl': the data has no timestamps",
+                         rk_yaml_location_of(&c->yaml, c->embedding.tables[t].eviction.line).text),
+                "name their column in 'data.timestamp'; 'ttl_steps' counts training batches");
+    return RK_OK;
+}
+
 static rk_status check_and_resolve_config(rk_config *c) {
+    RK_TRY(check_timestamps(c));
     RK_TRY(check_asynchronous_ranks(c));
     RK_TRY(check_data_loader_ranks(c));
     RK_TRY(check_device_settings(c));

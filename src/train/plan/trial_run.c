@@ -115,7 +115,7 @@ static rk_status train_step(simulated_rank *r) {
     r->n_samples += batch->n;
     r->n_batches++;
     if (first == last) return RK_OK;
-    rk_rank_batch whole = rk_rank_batch_from_batch(batch);
+    rk_rank_batch whole = rk_rank_batch_from_batch(batch, RK_NO_TIMESTAMP);
     RK_TRY(rk_local_batch_fill(r->model, &whole, first, last - first, true, &r->local_batch));
     wrap_ids_into_rows(r);
     double loss;

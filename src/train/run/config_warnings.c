@@ -36,6 +36,16 @@ static void warn_of_untrained_row(const struct rk_table_section *table) {
         name, missing->hash ? "a cold row of 'missing: {hash: ...}'" : "the row of 'missing: oov'");
 }
 
+/* The clock is soon at the end of rows that come in no order, and none of those that follow is older. */
+static void warn_of_shuffled_stream(const rk_config *c) {
+    bool has_ttl = false;
+    for (int64_t i = 0; i < c->embedding.n_tables; i++) has_ttl |= c->embedding.tables[i].eviction.ttl > 0;
+    if (has_ttl && c->data.shuffle)
+        rk_log(RK_LOG_WARNING,
+               "'eviction.ttl' counts by the time of the stream, but rows are shuffled: the first batches "
+               "have rows of all times\nhint: 'data.shuffle: false' keeps the order of the files");
+}
+
 void rk_trainer_warn_of_config(const rk_trainer *t) {
     const rk_config *c = t->config;
     if (!t->is_first) return;
@@ -43,6 +53,7 @@ void rk_trainer_warn_of_config(const rk_trainer *t) {
         for (int64_t k = 0; k < c->data.n_labels; k++)
             warn_of_label_leak(&c->data.features[i], &c->data.labels[k]);
     for (int64_t i = 0; i < c->embedding.n_tables; i++) warn_of_untrained_row(&c->embedding.tables[i]);
+    warn_of_shuffled_stream(c);
     const rk_preset *preset = rk_preset_of(c->model.kind);
     if (preset && preset->vector_pairs && rk_dataset_schema(t->train)->n_features == 1 &&
         !has_sequence(&c->embedding))

@@ -216,13 +216,18 @@ static bool is_tensor_of_absent_keys(const char *what) {
     return starts_with(what, "oov_") || candidate_tensor_of(what);
 }
 
+/* Of tables with a time to live by the stream's time. */
+static bool is_clock_tensor(const char *what) {
+    return strcmp(what, RK_STREAM_CLOCK_TENSOR) == 0;
+}
+
 /* Whether sketches are those of as many buckets, of the same size, or shared rows as many; candidates have
  * any number. */
 static rk_status have_same_shape(const conversion *c, const char *table, const char *what,
                                  const rk_stored_tensor *stored, bool *same) {
     const rk_state_dict_entry *now;
     *same = true;
-    if (starts_with(what, "candidate_")) return RK_OK;
+    if (starts_with(what, "candidate_") || is_clock_tensor(what)) return RK_OK;
     RK_TRY(find_state_entry(c, table, what, &now));
     bool is_of_buckets = !starts_with(what, "oov_");
     *same = stored->n_rows == now->dims[0] && (!is_of_buckets || stored->n_columns == now->dims[1]);
@@ -236,8 +241,9 @@ static rk_status check_whether_missing(const conversion *c, const char *table, c
     const char *counts = candidate_tensor_of(what);
     const rk_stored_tensor *stored =
         rk_stored_tensors_find_of_table(&c->tensors, table, counts ? counts : what);
-    *is_missing = is_tensor_of_absent_keys(what) && !stored;
-    if (!is_tensor_of_absent_keys(what) || !stored) return RK_OK;
+    bool may_miss = is_tensor_of_absent_keys(what) || is_clock_tensor(what);
+    *is_missing = may_miss && !stored;
+    if (!may_miss || !stored) return RK_OK;
     bool same;
     RK_TRY(have_same_shape(c, table, counts ? counts : what, stored, &same));
     *is_missing = !same;

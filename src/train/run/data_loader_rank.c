@@ -82,8 +82,11 @@ static void write_local_batch(const stream *s, bool trains, const rk_batch *batc
                               int32_t trainer, rk_buffer *out) {
     int64_t first = s->cuts[trainer] < batch->n ? s->cuts[trainer] : batch->n,
             last = s->cuts[trainer + 1] < batch->n ? s->cuts[trainer + 1] : batch->n;
-    write_answer_header(
-        out, &(rk_read_head){.status = RK_OK, .total = batch->n, .base = first, .n_tasks = batch->n_tasks});
+    write_answer_header(out, &(rk_read_head){.status = RK_OK,
+                                             .total = batch->n,
+                                             .base = first,
+                                             .timestamp = rk_dataset_batch_timestamp(s->dataset),
+                                             .n_tasks = batch->n_tasks});
     rk_buffer_append(out, task_samples, (size_t)batch->n_tasks * sizeof *task_samples);
     rk_batch_pack(batch, first, last - first, trains ? RK_PACK_INPUT | RK_PACK_LABELS : RK_PACK_INPUT, out);
     if (!trains) rk_batch_pack(batch, 0, batch->n, RK_PACK_LABELS | RK_PACK_GROUPS, out);

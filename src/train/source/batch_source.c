@@ -111,7 +111,7 @@ static rk_status unpack_samples(const rk_message *answer, rk_unpacked_batch *int
     bool fits = head->base >= 0 && head->base <= head->total && into->batch.n <= head->total - head->base &&
                 into->batch.n_tasks == head->n_tasks;
     RK_FAIL_IF(!fits, RK_INTERNAL, "a data loader's message has other samples than its header says");
-    *out = (rk_rank_batch){into->batch, head->total, head->base, (const double *)(head + 1)};
+    *out = (rk_rank_batch){into->batch, head->total, head->base, (const double *)(head + 1), head->timestamp};
     *end = at + n_used;
     return RK_OK;
 }
@@ -199,13 +199,15 @@ static int64_t n_rows_from_loaders(const rk_batch_source *f) {
 static rk_status next_from_dataset(rk_batch_source *f) {
     const rk_batch *batch;
     RK_TRY(rk_dataset_next(f->dataset, &batch));
-    f->fed = (rk_source_batch){.rank_batch = rk_rank_batch_from_batch(batch), .whole = *batch};
+    f->fed = (rk_source_batch){
+        .rank_batch = rk_rank_batch_from_batch(batch, rk_dataset_batch_timestamp(f->dataset)),
+        .whole = *batch};
     return RK_OK;
 }
 
 static const rk_rank_batch *peek_into_dataset(rk_batch_source *f) {
     const rk_batch *batch = rk_dataset_peek(f->dataset);
-    if (batch) f->next = rk_rank_batch_from_batch(batch);
+    if (batch) f->next = rk_rank_batch_from_batch(batch, RK_NO_TIMESTAMP);
     return batch ? &f->next : NULL;
 }
 

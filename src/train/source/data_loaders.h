@@ -24,6 +24,7 @@ typedef struct rk_read_head {
     int64_t status; /* rk_status. RK_OK: a packed part of a batch, and of an evaluation, the packed labels and
                        groups of all its samples; RK_END; else a message */
     int64_t total, base; /* as in rk_rank_batch */
+    int64_t timestamp;   /* likewise */
     int64_t n_tasks;     /* after the head: task_samples [n_tasks], doubles, as in rk_rank_batch */
 } rk_read_head;
 

@@ -119,7 +119,7 @@ try --set 'embedding.tables[1].buckets=91'
 try --set 'embedding.tables[1].max_capacity=100000000000000'
 try --set embedding.l2_full=0.1
 try --set 'embedding.tables[1].eviction.keep=91'
-try --set 'embedding.tables[1].eviction={ttl: 60}'
+try --set 'embedding.tables[1].eviction={ttl: 60}'; try --set 'embedding.tables[1].eviction={ttls: 60}'
 try --set 'embedding.tables[1].admission={min_count: 300, counter: count_min}'
 "$RECKON" inspect --set 'embedding.tables[1]={name: item, max_capacity: 200000000, buckets: 1, admission: {min_count: 2, counter: bloom}}' keys.yaml 2>&1 >/dev/null
 try --set 'embedding.tables[1].admission={counter: bloom}'

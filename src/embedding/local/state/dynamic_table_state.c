@@ -125,6 +125,14 @@ static rk_status add_sketch_tensors(const rk_table *table, rk_state_dict *state)
     return RK_OK;
 }
 
+/* The name is the whole table's in every part, all of which read it. */
+static rk_status add_clock_tensor(const rk_table *table, rk_state_dict *state) {
+    RK_AUTO(rk_buffer_release) rk_buffer name = {0};
+    const keyed_tensor clock = {RK_STREAM_CLOCK_TENSOR, RK_I64, 0, &table->dynamic->clock, RK_STATE_OTHER, 0};
+    rk_buffer_printf(&name, "table/%s/%s", table->part.name, clock.name);
+    return add_state_entry(state, &name, &clock, RK_STREAM_CLOCK_VALUES, clock.data, NULL);
+}
+
 /* What is of the whole table: the first part writes it, and the totals are the first part's; all parts read
  * the counters. */
 static rk_status add_counter_tensors(rk_table *table, rk_state_dict *state) {
@@ -136,6 +144,7 @@ static rk_status add_counter_tensors(rk_table *table, rk_state_dict *state) {
                        step = {"step", RK_I64, 0, &table->step, RK_STATE_OTHER, 0};
     if (is_first || t->is_loading) RK_TRY(add_tensor_of_keys(table, state, &batches, 1));
     if (is_first) RK_TRY(add_tensor_of_keys(table, state, &totals, 3));
+    if (t->config.ttl && (is_first || t->is_loading)) RK_TRY(add_clock_tensor(table, state));
     return is_first || t->is_loading ? add_tensor_of_keys(table, state, &step, 1) : RK_OK;
 }
 

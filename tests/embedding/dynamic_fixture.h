@@ -172,14 +172,20 @@ static inline void fit_reference(reference *r, uint32_t bucket) {
         lose_row(r, k);
 }
 
-static inline void halve_reference(reference *r, uint32_t bucket) {
-    for (;;) {
-        int64_t n = 0;
-        for (int i = 0; i < r->n; i++)
-            n += bucket_number_of(r, r->keys[i].key) == bucket && r->keys[i].candidate > 0;
-        if (n <= 2 * rk_dynamic_bucket_capacity(r->table, bucket)) return;
-        for (int i = 0; i < r->n; i++)
-            if (bucket_number_of(r, r->keys[i].key) == bucket) r->keys[i].candidate /= 2;
+static inline int64_t count_candidates_above(const reference *r, uint32_t bucket, int64_t least) {
+    int64_t n = 0;
+    for (int i = 0; i < r->n; i++)
+        n += bucket_number_of(r, r->keys[i].key) == bucket && r->keys[i].candidate > least;
+    return n;
+}
+
+static inline void lower_reference(reference *r, uint32_t bucket) {
+    int64_t least = 0;
+    while (count_candidates_above(r, bucket, least) > 2 * rk_dynamic_bucket_capacity(r->table, bucket))
+        least++;
+    for (int i = 0; i < r->n; i++) {
+        int64_t *count = &r->keys[i].candidate;
+        if (bucket_number_of(r, r->keys[i].key) == bucket) *count = *count > least ? *count - least : 0;
     }
 }
 
@@ -214,7 +220,7 @@ static inline void step_reference(reference *r, int64_t n, const int64_t *keys) 
             if (r->config.min_count > 1) k->candidate += k->uses;
         }
     }
-    for (uint32_t b = 0; b < r->config.n_buckets; b++) halve_reference(r, b);
+    for (uint32_t b = 0; b < r->config.n_buckets; b++) lower_reference(r, b);
 }
 
 static inline void assert_as_reference(const reference *r, rk_embeddings *e) {

@@ -1,6 +1,8 @@
 /* Which keys of a dynamic table have rows: held against lists that are kept by the definition. */
 #include "embedding/dynamic_fixture.h"
 
+#include <math.h>
+
 #include "base/thread/parallel.h"
 
 static reference known;
@@ -226,7 +228,56 @@ static void test_batches_beyond_31_bits(void **state) {
     }
 }
 
-/* Candidates beyond twice the rows: their counts are halved. */
+/* One use of a key in each batch, among keys that come once: it has its row when its count, which is too low
+ * by a 201st of all uses at most, is enough. */
+static void test_hot_key_in_a_flood(void **state) {
+    (void)state;
+    enum { FLOOD = 60, MIN_COUNT = 30, MOST = 2 * 100 };
+    rk_dynamic_config config = {
+        .max_capacity = MOST / 2, .n_buckets = 1, .evict_to = 1, .min_count = MIN_COUNT, .probability = 1};
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+    int64_t batches = 0, next = 1;
+    for (keys[0] = 0; row_of(e, 0) == 0 && batches < 1000; batches++) {
+        for (int i = 1; i <= FLOOD; i++) keys[i] = next++;
+        train_step(e, FLOOD + 1, keys);
+    }
+    assert_in_range(batches, MIN_COUNT, MIN_COUNT * (MOST + 1) / (MOST - FLOOD) + 1);
+    rk_embeddings_free(e);
+}
+
+/* Counts are never too high, and too low by N / (most + 1) at most, N uses having been counted. */
+static void test_error_of_exact_counts(void **state) {
+    (void)state;
+    enum { BATCH = 50, MOST = 2 * 20, RANGE = 3000 };
+    rk_dynamic_config config = {
+        .max_capacity = MOST / 2, .n_buckets = 1, .evict_to = 1, .min_count = 1 << 30, .probability = 1};
+    static int64_t counts[RANGE];
+    for (int skew = 1; skew <= 4; skew++) {
+        rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+        rk_rng rng = {(uint64_t)skew, 3, 0};
+        int64_t n_uses = 0, worst = 0;
+        memset(counts, 0, sizeof counts);
+        for (int b = 0; b < 100; b++) {
+            for (int i = 0; i < BATCH; i++) {
+                keys[i] = (int64_t)(pow(rk_rng_uniform(&rng), skew) * RANGE);
+                counts[keys[i]]++;
+            }
+            train_step(e, BATCH, keys);
+            n_uses += BATCH;
+            const rk_key_bucket *bucket = &dynamic_of(e)->buckets[0];
+            assert_true(bucket->n_counted <= MOST);
+            for (int64_t key = 0; key < RANGE; key++) {
+                int64_t missed = counts[key] - rk_key_bucket_read_count(bucket, key);
+                assert_true(missed >= 0 && missed <= n_uses / (MOST + 1));
+                if (missed > worst) worst = missed;
+            }
+        }
+        assert_true(worst > 0);
+        rk_embeddings_free(e);
+    }
+}
+
+/* Candidates beyond twice the rows: their counts are lowered. */
 static void test_candidates_are_bounded(void **state) {
     (void)state;
     rk_dynamic_config config = {
@@ -590,6 +641,8 @@ int main(void) {
         cmocka_unit_test(test_time_and_batches),
         cmocka_unit_test(test_rows_that_are_kept),
         cmocka_unit_test(test_batches_beyond_31_bits),
+        cmocka_unit_test(test_hot_key_in_a_flood),
+        cmocka_unit_test(test_error_of_exact_counts),
         cmocka_unit_test(test_candidates_are_bounded),
         cmocka_unit_test(test_more_keys_than_rows),
         cmocka_unit_test(test_every_key_is_legal),

@@ -468,8 +468,7 @@ static void add_candidate_counts(rk_dynamic_table *t, const rk_key_group *group)
                                 group->counted[i].uses);
     for (size_t i = 0; i < group->n_counted; i++) {
         uint32_t number = bucket_number_of_key(t, group->counted[i].key);
-        while (t->buckets[number].n_counted > 2 * rk_dynamic_bucket_capacity(t, number))
-            rk_key_bucket_halve_counts(&t->buckets[number]);
+        rk_key_bucket_lower_counts(&t->buckets[number], rk_dynamic_most_counted_keys(t, number));
     }
 }
 

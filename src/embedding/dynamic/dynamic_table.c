@@ -96,11 +96,14 @@ rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *t, uint32_t bucket, uint32
                                  most < UINT32_MAX ? (uint32_t)most : UINT32_MAX);
 }
 
-/* Beyond twice the rows counts are halved. */
-rk_status rk_dynamic_reserve_counts(rk_dynamic_table *t, uint32_t bucket, uint32_t n_counted) {
+uint32_t rk_dynamic_most_counted_keys(const rk_dynamic_table *t, uint32_t bucket) {
     int64_t most = 2 * rk_dynamic_bucket_capacity(t, bucket);
+    return most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
+}
+
+rk_status rk_dynamic_reserve_counts(rk_dynamic_table *t, uint32_t bucket, uint32_t n_counted) {
     return rk_key_bucket_reserve_counts(&t->buckets[bucket], n_counted,
-                                        most < UINT32_MAX ? (uint32_t)most : UINT32_MAX);
+                                        rk_dynamic_most_counted_keys(t, bucket));
 }
 
 /* The largest of a heap's row `at` and those below it moves up. */

@@ -248,6 +248,8 @@ static inline int64_t rk_dynamic_shared_row(const rk_dynamic_table *table, int64
 int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *table, uint32_t bucket);
 rk_key_sketch rk_dynamic_sketch_of_bucket(const rk_dynamic_table *table, uint32_t bucket);
 rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *table, uint32_t bucket, uint32_t n_rows);
+/* Keys without a row that a bucket counts: with more, all counts are lowered until there are no more. */
+uint32_t rk_dynamic_most_counted_keys(const rk_dynamic_table *table, uint32_t bucket);
 rk_status rk_dynamic_reserve_counts(rk_dynamic_table *table, uint32_t bucket, uint32_t n_counted);
 /* What first_batch is after so many batches: 0, and from 2^31 on such that the difference stays below. */
 int64_t rk_dynamic_base_batch_number(int64_t n_batches);

@@ -172,12 +172,34 @@ void rk_key_bucket_clear_counts(rk_key_bucket *b) {
     b->n_counted = 0;
 }
 
-/* Counts of 1 stay apart from free places until they are removed: what moves into such a place is looked at
- * next. */
-void rk_key_bucket_halve_counts(rk_key_bucket *b) {
+static bool has_more_counts_above(const rk_key_bucket *b, uint32_t least, uint32_t most) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->counted_size; i++) n += b->uses[i] > least;
+    return n > most;
+}
+
+/* Mostly 1: keys that were used once. */
+static uint32_t choose_subtracted_count(const rk_key_bucket *b, uint32_t most) {
+    uint32_t below = 0, enough = 1;
+    while (has_more_counts_above(b, enough, most)) below = enough, enough *= 2;
+    while (enough - below > 1) {
+        uint32_t middle = below + (enough - below) / 2;
+        if (has_more_counts_above(b, middle, most))
+            below = middle;
+        else
+            enough = middle;
+    }
+    return enough;
+}
+
+/* Entries that would be 0 are removed first: what moves into such a place is looked at next. */
+void rk_key_bucket_lower_counts(rk_key_bucket *b, uint32_t most) {
+    if (b->n_counted <= most) return;
+    uint32_t subtracted = choose_subtracted_count(b, most);
     for (uint32_t i = 0; i < b->counted_size; i++)
-        while (b->uses[i] == 1) remove_count_entry(b, i);
-    for (uint32_t i = 0; i < b->counted_size; i++) b->uses[i] /= 2;
+        while (b->uses[i] && b->uses[i] <= subtracted) remove_count_entry(b, i);
+    for (uint32_t i = 0; i < b->counted_size; i++)
+        if (b->uses[i]) b->uses[i] -= subtracted;
 }
 
 void rk_key_bucket_release(rk_key_bucket *b) {

@@ -112,7 +112,8 @@ rk_status rk_key_bucket_reserve_counts(rk_key_bucket *bucket, uint32_t n, uint32
 void rk_key_bucket_add_count(rk_key_bucket *bucket, int64_t key, uint32_t uses);
 void rk_key_bucket_remove_count(rk_key_bucket *bucket, int64_t key); /* its count, if it has one */
 void rk_key_bucket_clear_counts(rk_key_bucket *bucket);
-void rk_key_bucket_halve_counts(rk_key_bucket *bucket); /* all counts; those of 0 are forgotten */
+/* Subtracts from all counts the least number that leaves no more than `most` above 0. */
+void rk_key_bucket_lower_counts(rk_key_bucket *bucket, uint32_t most);
 
 void rk_key_bucket_release(rk_key_bucket *bucket);
 

@@ -13,9 +13,8 @@ static inline bool rk_integer_width_is_valid(int width) {
 
 /* to [n * width bytes], aligned to width: values less base, which must fit. */
 void rk_narrow_integers(void *to, int width, const int64_t *values, int64_t n, int64_t base);
-/* Values as int32_t to [n], past the caches: for a device that reads them there. Whether all fit; those that
- * do not are cut off. */
-bool rk_narrow_to_int32_uncached(int32_t *to, const int64_t *values, int64_t n);
+/* Values, of either sign, to [n]. Whether all fit; those that do not are cut off. */
+bool rk_narrow_to_int32(int32_t *to, const int64_t *values, int64_t n);
 /* to [n]: what rk_narrow_integers wrote with base 0. */
 void rk_widen_integers(int64_t *to, int width, const void *from, int64_t n);
 

@@ -159,8 +159,8 @@ static void test_narrow(void **state) {
                     (width == 1 || width == 2 || width == 4 || width == 8));
 }
 
-/* From and to places of any alignment; a value that does not fit is found wherever it stands. */
-static void test_narrow_uncached(void **state) {
+/* A value that does not fit is found wherever it stands. */
+static void test_narrow_to_int32(void **state) {
     (void)state;
     enum { MOST = 23, SLACK = 4 };
     for (int64_t n = 0; n <= MOST; n++)
@@ -169,7 +169,7 @@ static void test_narrow_uncached(void **state) {
             int32_t out[MOST + 2 * SLACK] __attribute__((aligned(16)));
             for (int64_t i = 0; i < n; i++) in[i] = i % 3 == 0 ? INT32_MIN : i % 3 == 1 ? INT32_MAX : -i;
             memset(out, 1, sizeof out);
-            assert_true(rk_narrow_to_int32_uncached(out + first, in, n));
+            assert_true(rk_narrow_to_int32(out + first, in, n));
             for (int64_t i = 0; i < MOST + 2 * SLACK; i++) {
                 bool is_inside = i >= first && i < first + n;
                 assert_int_equal(out[i], is_inside ? (int32_t)in[i - first] : 0x01010101);
@@ -177,7 +177,7 @@ static void test_narrow_uncached(void **state) {
             for (int64_t i = 0; i < n; i++) {
                 int64_t was = in[i];
                 in[i] = i % 2 ? (int64_t)INT32_MAX + 1 : (int64_t)INT32_MIN - 1;
-                assert_false(rk_narrow_to_int32_uncached(out + first, in, n));
+                assert_false(rk_narrow_to_int32(out + first, in, n));
                 in[i] = was;
             }
         }
@@ -189,6 +189,6 @@ int main(void) {
                                        cmocka_unit_test(test_sample_by_sample),
                                        cmocka_unit_test(test_batch_slice),
                                        cmocka_unit_test(test_narrow),
-                                       cmocka_unit_test(test_narrow_uncached)};
+                                       cmocka_unit_test(test_narrow_to_int32)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

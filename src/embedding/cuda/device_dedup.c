@@ -77,8 +77,8 @@ static void copy_ids_to_upload(void *context, size_t task, int thread) {
     if (batch_context->wide)
         memcpy((int64_t *)batch_context->ids + to->ids_at + first, use->ids + first,
                (size_t)(last - first) * sizeof(int64_t));
-    else if (!rk_narrow_to_int32_uncached((int32_t *)batch_context->ids + to->ids_at + first,
-                                          use->ids + first, last - first))
+    else if (!rk_narrow_to_int32((int32_t *)batch_context->ids + to->ids_at + first, use->ids + first,
+                                 last - first))
         atomic_store(&p->too_large, true);
 }
 

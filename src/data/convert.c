@@ -7,6 +7,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "data/file_output.h"
 #include "data/source/source.h"
 #include "data/transform/joined_rows.h"
@@ -126,12 +127,10 @@ static rk_status choose_format(const char *name, const rk_data_section *section,
     } formats[] = {{"csv", RK_DATA_CSV},           {"tsv", RK_DATA_TSV}, {"libsvm", RK_DATA_LIBSVM},
                    {"tfrecord", RK_DATA_TFRECORD}, {"rkb", RK_DATA_RKB}, {"parquet", RK_DATA_PARQUET}};
     if (!name) return rk_source_format(section, path, out);
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
-        if (strcmp(formats[i].name, name) == 0) {
-            *out = formats[i].format;
-            return RK_OK;
-        }
-    return rk_error(RK_INVALID_ARGUMENT, "there is no format '%s'", name);
+    int64_t i = RK_POSITION_BY(name, name, formats, sizeof formats / sizeof formats[0]);
+    RK_FAIL_IF(i < 0, RK_INVALID_ARGUMENT, "there is no format '%s'", name);
+    *out = formats[i].format;
+    return RK_OK;
 }
 
 rk_status rk_data_convert(const char *input, const char *output, const rk_convert_options *o,

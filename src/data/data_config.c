@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "base/text/name_index.h"
 #include "base/text/text.h"
 
@@ -393,13 +394,11 @@ static rk_status check_product_label(const rk_data_section *s, const rk_label_se
             yaml, label->line, label->name,
             "a product of probabilities is a probability: its loss is sigmoid_cross_entropy");
     for (int64_t k = 0; k < 2; k++) {
-        int64_t i = 0;
-        while (i < s->n_labels && strcmp(s->labels[i].name, label->product_of[k]) != 0) i++;
+        const rk_label_section *factor = RK_FIND_BY(name, label->product_of[k], s->labels, s->n_labels);
         char message[256];
-        if (i < s->n_labels && s->labels[i].loss == 0 && s->labels[i].n_product_of == 0) continue;
+        if (factor && factor->loss == 0 && factor->n_product_of == 0) continue;
         snprintf(message, sizeof message,
-                 i < s->n_labels ? "'%.180s' is no label with a probability of its own"
-                                 : "there is no label '%.180s'",
+                 factor ? "'%.180s' is no label with a probability of its own" : "there is no label '%.180s'",
                  label->product_of[k]);
         return config_error_at_line(yaml, label->line, label->name, message);
     }

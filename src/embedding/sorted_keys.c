@@ -4,6 +4,7 @@
 
 #include "base/integers.h"
 #include "base/memory.h"
+#include "base/text/find_text.h"
 
 enum { BLOCK_KEYS = 256, AT_ONCE = 16 /* searches, whose blocks come from memory side by side */ };
 
@@ -94,7 +95,6 @@ void rk_key_tables_free(rk_key_tables *tables) {
 }
 
 rk_sorted_keys *rk_key_tables_find_table(const rk_key_tables *tables, const char *name) {
-    for (size_t i = 0; tables && i < tables->n; i++)
-        if (strcmp(tables->list[i].name, name) == 0) return &tables->list[i].keys;
-    return NULL;
+    struct rk_key_table *table = tables ? RK_FIND_BY(name, name, tables->list, tables->n) : NULL;
+    return table ? &table->keys : NULL;
 }

@@ -9,6 +9,7 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "base/struct_size.h"
+#include "base/text/find_text.h"
 #include "base/text/text.h"
 #include "export/export_internal.h"
 #include "embedding/config/row_formats.h"
@@ -53,9 +54,7 @@ static bool is_slot_tensor(const rk_stored_tensors *tensors, const char *name) {
 static bool is_table_selected(const rk_exporting *x, const char *table) {
     if (!table) return !x->options->tables;
     if (x->options->no_tables) return false;
-    for (size_t i = 0; i < x->options->n_tables; i++)
-        if (strcmp(x->options->tables[i], table) == 0) return true;
-    return !x->options->tables;
+    return !x->options->tables || rk_text_is_one_of(table, x->options->tables, x->options->n_tables);
 }
 
 /* "dense/<node>/<parameter>" as "dense.<node>.<parameter>". */
@@ -131,10 +130,8 @@ static rk_status select_tensors(rk_exporting *x) {
     if (x->n) qsort(x->list, x->n, sizeof *x->list, compare_names);
     while (x->n_in_files < x->n && !x->list[x->n_in_files].is_elsewhere) x->n_in_files++;
     for (size_t i = 0; i < x->options->n_tables; i++) {
-        bool found = false;
-        for (size_t k = 0; k < x->n && !found; k++)
-            found = x->list[k].table && strcmp(x->list[k].table, x->options->tables[i]) == 0;
-        if (!found) return unknown_table_error(x, x->options->tables[i]);
+        if (!RK_FIND_BY(table, x->options->tables[i], x->list, x->n))
+            return unknown_table_error(x, x->options->tables[i]);
     }
     RK_FAIL_IF(x->n == 0, RK_NOT_FOUND, "'%s' has nothing to export: the model has no %s", x->checkpoint,
                x->options->no_tables ? "dense part" : "tables");

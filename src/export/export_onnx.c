@@ -3,6 +3,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "export/onnx_model.h"
 #include "train/config/run_config.h"
 
@@ -78,11 +79,8 @@ rk_onnx_value rk_onnx_keys_initializer(rk_onnx_model *m, const rk_exported_keys 
 }
 
 rk_export_rows rk_onnx_table_row_format(const rk_onnx_model *m, int32_t table) {
-    for (size_t i = 0; i < m->x->n; i++) {
-        const rk_exported_tensor *t = &m->x->list[i];
-        if (t->table && strcmp(t->table, m->collection.tables[table].name) == 0) return t->rows;
-    }
-    return RK_EXPORT_ROWS_TRAINED; /* rk_onnx_table_initializer says that there is none */
+    const rk_exported_tensor *t = RK_FIND_BY(table, m->collection.tables[table].name, m->x->list, m->x->n);
+    return t ? t->rows : RK_EXPORT_ROWS_TRAINED; /* rk_onnx_table_initializer says that there is none */
 }
 
 rk_onnx_value rk_onnx_parameter_initializer(rk_onnx_model *m, const char *parameter, int64_t n_rows,
@@ -151,10 +149,7 @@ static rk_status write_tower_model(rk_onnx_model *m, const char *vector, const c
 
 static bool is_lookup_selected(const rk_onnx_model *m, int32_t f) {
     const rk_export_options *o = m->x->options;
-    size_t i = 0;
-    while (i < o->n_tables && strcmp(o->tables[i], m->collection.tables[m->collection.table_of[f]].name) != 0)
-        i++;
-    return i < o->n_tables;
+    return rk_text_is_one_of(m->collection.tables[m->collection.table_of[f]].name, o->tables, o->n_tables);
 }
 
 /* [batch, dim], of a sequence [batch, length, dim]: lookup f, by its feature's name. */

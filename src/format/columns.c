@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text/find_text.h"
 
 _Static_assert(sizeof(rk_text_place) == sizeof(int64_t) && sizeof(double) == sizeof(int64_t),
                "values of all types but f32 take 8 bytes (rk_column_repeat_row)");
@@ -102,9 +103,7 @@ void rk_columns_clear(rk_columns *columns) {
 }
 
 int32_t rk_columns_find(const rk_columns *columns, const char *name) {
-    for (int32_t c = 0; c < columns->n_columns; c++)
-        if (strcmp(columns->columns[c].name, name) == 0) return c;
-    return -1;
+    return (int32_t)RK_POSITION_BY(name, name, columns->columns, columns->n_columns);
 }
 
 /* A value without a weight, in a column that has weights, counts as 1. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "format/json_writer.h"
 
 static const char *const type_names[RK_DTYPE_COUNT] = {
@@ -130,9 +131,7 @@ void rk_safetensors_release(rk_safetensors *tensors) {
 }
 
 const rk_safetensors_entry *rk_safetensors_find(const rk_safetensors *tensors, const char *name) {
-    for (size_t i = 0; i < tensors->n; i++)
-        if (strcmp(tensors->entries[i].name, name) == 0) return &tensors->entries[i];
-    return NULL;
+    return RK_FIND_BY(name, name, tensors->entries, tensors->n);
 }
 
 static rk_status parse_entry(const char *name, json_t *value, uint64_t data_begin, uint64_t file_bytes,
@@ -142,10 +141,8 @@ static rk_status parse_entry(const char *name, json_t *value, uint64_t data_begi
     RK_FAIL_IF(!dtype || !json_is_array(shape) || !json_is_array(offsets) || json_array_size(offsets) != 2 ||
                    json_array_size(shape) > 8,
                RK_BAD_DATA, "the header's entry '%s' is not a tensor", name);
-    int type = 0;
-    while (type < RK_DTYPE_COUNT && strcmp(dtype, type_names[type]) != 0) type++;
-    RK_FAIL_IF(type == RK_DTYPE_COUNT, RK_UNSUPPORTED, "tensor '%s': the type '%s' is not supported", name,
-               dtype);
+    int type = (int)rk_text_position(dtype, type_names, RK_DTYPE_COUNT);
+    RK_FAIL_IF(type < 0, RK_UNSUPPORTED, "tensor '%s': the type '%s' is not supported", name, dtype);
     uint64_t n_bytes = rk_dtype_bytes((rk_dtype)type);
     out->type = (rk_dtype)type;
     out->n_dims = (int32_t)json_array_size(shape);

@@ -1,9 +1,9 @@
 #include "metrics/metrics.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "metrics/sort_by_prediction.h"
 
 struct rk_metrics {
@@ -31,9 +31,7 @@ const char *rk_metric_name(int metric) {
 }
 
 int rk_metric_find(const char *name) {
-    for (int i = 0; i < RK_METRIC_COUNT; i++)
-        if (strcmp(list[i].name, name) == 0) return i;
-    return -1;
+    return (int)RK_POSITION_BY(name, name, list, RK_METRIC_COUNT);
 }
 
 bool rk_metric_larger_is_better(int metric) {

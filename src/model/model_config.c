@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/find_text.h"
 #include "base/text/text.h"
 #include "model/section/graph_section.h"
 
@@ -234,9 +235,8 @@ static bool kind_accepts_key(const rk_yaml_node *node, const char *key) {
     while (said && said->scalar && --kind >= 0 && strcmp(kinds[kind], said->scalar) != 0) continue;
     if (kind < 0 || kind == N_KINDS) return true;
     list_used_keys(&none, keys);
-    for (size_t i = 0; i < N_KEY_USES; i++)
-        if (strcmp(keys[i].key, key) == 0) return accepted_keys_of_kind(kind) & keys[i].group;
-    return true;
+    const struct key_use *use = RK_FIND_BY(key, key, keys, N_KEY_USES);
+    return !use || (accepted_keys_of_kind(kind) & use->group);
 }
 
 static rk_status check_cross_keys(const rk_model_section *section, const rk_yaml *yaml) {
@@ -281,9 +281,7 @@ static rk_status check_keys_of_absent_deep(const rk_model_section *section, cons
 
 static rk_status check_activation(const char *name, const rk_yaml *yaml) {
     enum { N = sizeof activations / sizeof activations[0] };
-    for (int i = 0; i < N && name; i++)
-        if (strcmp(name, activations[i]) == 0) name = NULL;
-    if (!name) return RK_OK;
+    if (!name || rk_text_is_one_of(name, activations, N)) return RK_OK;
     const char *nearest = rk_nearest_name(name, activations, N);
     rk_yaml_error(yaml, find_model_key_node(yaml, "activation"), "unknown activation '%s'", name);
     if (nearest) return rk_error_hint(RK_CONFIG, "did you mean '%s'?", nearest);

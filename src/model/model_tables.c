@@ -1,13 +1,11 @@
 /* Which of the data's features a model looks up, and in which tables. */
-#include <string.h>
 
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "model/section/graph_section.h"
 
 static bool layer_reads_input(const rk_layer_section *layer, int input) {
-    for (int64_t k = 0; k < layer->n_inputs; k++)
-        if (strcmp(layer->inputs[k], rk_graph_inputs[input]) == 0) return true;
-    return false;
+    return rk_text_is_one_of(rk_graph_inputs[input], layer->inputs, (size_t)layer->n_inputs);
 }
 
 bool rk_model_reads_input(const rk_model_section *section, int input) {

@@ -1,16 +1,10 @@
 /* The labels that a model learns: what each is, and the nodes of their logits. Their losses:
  * step/task_losses.c. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "model/model_internal.h"
-
-static int32_t find_task(const rk_data_schema *schema, const char *name) {
-    for (int32_t t = 0; t < schema->n_tasks; t++)
-        if (strcmp(schema->tasks[t].name, name) == 0) return t;
-    return -1;
-}
 
 static rk_status init_task_from_label(const rk_data_schema *schema, const rk_label_section *label,
                                       rk_model_task *task) {
@@ -21,7 +15,8 @@ static rk_status init_task_from_label(const rk_data_schema *schema, const rk_lab
     task->optional = label->optional;
     task->is_product = label->n_product_of > 0;
     for (int64_t i = 0; i < label->n_product_of && i < 2; i++) {
-        task->factors[i] = find_task(schema, label->product_of[i]);
+        task->factors[i] =
+            (int32_t)RK_POSITION_BY(name, label->product_of[i], schema->tasks, schema->n_tasks);
         RK_FAIL_IF(task->factors[i] < 0, RK_CONFIG, "label '%s': product_of names '%s', which is not a label",
                    label->name, label->product_of[i]);
     }

@@ -1,9 +1,9 @@
 #include <reckon/optimizer.h>
 
 #include <math.h>
-#include <string.h>
 
 #include "base/struct_size.h"
+#include "base/text/find_text.h"
 #include "base/text/text.h"
 #include "optim/optimizer.h"
 
@@ -18,11 +18,11 @@ const char *rk_optimizer_name(rk_optimizer_kind kind) {
 }
 
 rk_status rk_optimizer_from_name(const char *name, rk_optimizer_kind *out) {
-    for (int i = 0; i < RK_OPTIMIZER_COUNT; i++)
-        if (strcmp(name, names[i]) == 0) {
-            *out = (rk_optimizer_kind)i;
-            return RK_OK;
-        }
+    int64_t kind = rk_text_position(name, names, RK_OPTIMIZER_COUNT);
+    if (kind >= 0) {
+        *out = (rk_optimizer_kind)kind;
+        return RK_OK;
+    }
     return rk_hint_nearest_name(rk_error(RK_NOT_FOUND, "unknown optimizer '%s'", name), name, names,
                                 sizeof *names, 0, RK_OPTIMIZER_COUNT);
 }

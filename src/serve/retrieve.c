@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "batch/ids.h"
 #include "metrics/metrics.h"
 #include "model/retrieval/item_scores.h"
@@ -27,17 +28,16 @@ static rk_status check_two_tower(const rk_session *s) {
 /* The item's feature; NULL: the model is no two_tower. */
 static const rk_data_feature *find_item_feature(const rk_session *s) {
     const rk_config *c = s->predictor->config;
-    for (int64_t f = 0; rk_session_vector_dim(s) && f < c->data.n_features; f++)
-        if (strcmp(c->data.features[f].name, c->model.retrieval.item) == 0) return &c->data.features[f];
-    return NULL;
+    if (!rk_session_vector_dim(s)) return NULL;
+    return RK_FIND_BY(name, c->model.retrieval.item, c->data.features, c->data.n_features);
 }
 
 int64_t rk_session_n_items(const rk_session *s) {
     const rk_data_feature *item = find_item_feature(s);
     const rk_data_schema *schema = rk_transforms_schema(rk_session_transforms(s));
-    for (int32_t f = 0; item && f < schema->n_features; f++)
-        if (strcmp(schema->features[f].name, item->name) == 0) return schema->features[f].cardinality;
-    return 0;
+    const rk_data_feature_info *info =
+        item ? RK_FIND_BY(name, item->name, schema->features, schema->n_features) : NULL;
+    return info ? info->cardinality : 0;
 }
 
 rk_status rk_session_item_vectors(rk_session *s, int64_t first, int64_t n, float *vectors) {

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "base/text/markup_escape.h"
 #include "report/chart/chart.h"
 #include "report/report_internal.h"
@@ -20,8 +21,7 @@ void rk_report_names_release(rk_report_names *names) {
 }
 
 rk_status rk_report_names_add(rk_report_names *names, const char *name) {
-    for (size_t i = 0; i < names->n; i++)
-        if (strcmp(names->names[i], name) == 0) return RK_OK;
+    if (rk_text_is_one_of(name, names->names, names->n)) return RK_OK;
     RK_TRY(rk_reserve_one_more(&names->names, names->n, &names->capacity, sizeof *names->names));
     names->names[names->n++] = name;
     return RK_OK;

@@ -2,9 +2,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "base/text/text.h"
 #include "report/chart/chart.h"
 #include "report/report_internal.h"
@@ -26,9 +26,8 @@ static int compare_importance(const void *a, const void *b) {
 static int64_t find_importance(const rk_report_run *run, const char *feature, const char *task) {
     int32_t k;
     if (!rk_report_find_task(run, task, &k)) return -1;
-    for (int32_t f = 0; f < run->importance.n_features; f++)
-        if (strcmp(run->importance.names[f], feature) == 0) return (int64_t)f * run->importance.n_tasks + k;
-    return -1;
+    int64_t f = rk_text_position(feature, run->importance.names, (size_t)run->importance.n_features);
+    return f < 0 ? -1 : f * run->importance.n_tasks + k;
 }
 
 static rk_status collect_features(const rk_report_run *runs, size_t n, rk_report_names *out) {

@@ -6,6 +6,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "base/text/text.h"
 #include "base/text/markup_escape.h"
 #include "report/chart/chart.h"
@@ -131,9 +132,8 @@ static void write_task_rows(const rk_report_run *runs, size_t n, const char *tas
 }
 
 static double find_ranking_metric(const rk_report_run *run, const char *name) {
-    for (int32_t i = 0; i < run->ranking.n_shown; i++)
-        if (strcmp(run->ranking.shown[i].name, name) == 0) return run->ranking.shown[i].value;
-    return NAN;
+    const struct rk_report_metric *metric = RK_FIND_BY(name, name, run->ranking.shown, run->ranking.n_shown);
+    return metric ? metric->value : NAN;
 }
 
 /* Metrics of rankings that the runs' files show, each once. */

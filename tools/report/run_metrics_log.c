@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "base/file/file.h"
 #include "base/memory.h"
+#include "base/text/find_text.h"
 
 void rk_run_metrics_log_release(rk_run_metrics_log *record) {
     for (size_t i = 0; i < record->n; i++) {
@@ -17,9 +18,7 @@ void rk_run_metrics_log_release(rk_run_metrics_log *record) {
 }
 
 const rk_curve *rk_run_metrics_log_find_curve(const rk_run_metrics_log *record, const char *name) {
-    for (size_t i = 0; i < record->n; i++)
-        if (strcmp(record->curves[i].name, name) == 0) return &record->curves[i];
-    return NULL;
+    return RK_FIND_BY(name, name, record->curves, record->n);
 }
 
 int64_t rk_curve_find_best(const rk_curve *curve, bool larger_is_better) {

@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "base/file/file.h"
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "base/yaml/yaml.h"
 
 void rk_settings_release(rk_settings *settings) {
@@ -17,9 +18,8 @@ void rk_settings_release(rk_settings *settings) {
 }
 
 const char *rk_settings_find(const rk_settings *settings, const char *key) {
-    for (size_t i = 0; i < settings->n; i++)
-        if (strcmp(settings->list[i].key, key) == 0) return settings->list[i].value;
-    return NULL;
+    const rk_setting *found = RK_FIND_BY(key, key, settings->list, settings->n);
+    return found ? found->value : NULL;
 }
 
 static rk_status add_setting(rk_settings *settings, const char *key, const char *value) {
@@ -125,12 +125,6 @@ static size_t find_section_not_in_all(const rk_settings *settings, size_t n, con
     return 0;
 }
 
-static bool list_contains(const rk_text_list *list, const char *key) {
-    for (size_t i = 0; i < list->n; i++)
-        if (strcmp(list->texts[i], key) == 0) return true;
-    return false;
-}
-
 /* The key itself, its section's, or its list's: up to the last '[' of the entry, and "]". */
 static rk_status make_shown_key(const rk_settings *settings, size_t n, const char *key, char **out) {
     size_t n_bytes = find_section_not_in_all(settings, n, key);
@@ -149,7 +143,7 @@ rk_status rk_settings_list_differing(const rk_settings *settings, size_t n_setti
             if (strcmp(key, "train.output") == 0 || !setting_differs(settings, n_settings, key)) continue;
             RK_AUTOFREE char *row = NULL;
             RK_TRY(make_shown_key(settings, n_settings, key, &row));
-            if (!list_contains(out, row)) RK_TRY(rk_text_list_add(out, row));
+            if (!rk_text_is_one_of(row, out->texts, out->n)) RK_TRY(rk_text_list_add(out, row));
         }
     return RK_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "base/thread/run_in_background.h"
 
 /* Of those in use; under the mutex. */
@@ -232,9 +233,7 @@ static void release_labels(rk_version_label *labels, int64_t n) {
 }
 
 static rk_version_label *find_label(rk_version_label *labels, int64_t n, const char *name) {
-    for (int64_t i = 0; i < n; i++)
-        if (strcmp(labels[i].name, name) == 0) return &labels[i];
-    return NULL;
+    return RK_FIND_BY(name, name, labels, n);
 }
 
 /* Copies of labels, behind the n that are there; one that is there already is moved, or taken away. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/text/find_text.h"
 #include "base/thread/cpu_quota.h"
 
 static const char *const isa_names[RK_ISA_COUNT] = {"scalar", "avx2", "avx512"};
@@ -36,15 +37,14 @@ static void choose_isa(void) {
     int most = RK_ISA_COUNT - 1;
     const char *wanted = getenv("RK_ISA");
     if (wanted && *wanted) {
-        int i = 0;
-        while (i < RK_ISA_COUNT && strcmp(wanted, isa_names[i]) != 0) i++;
-        if (i == RK_ISA_COUNT)
+        int i = (int)rk_text_position(wanted, isa_names, RK_ISA_COUNT);
+        if (i < 0)
             rk_log(RK_LOG_WARNING,
                    "RK_ISA '%s' is not one of scalar, avx2, avx512; using the best this processor has",
                    wanted);
         else
             most = i;
-        if (i < RK_ISA_COUNT && !rk_cpu_has_isa((rk_isa)i))
+        if (i >= 0 && !rk_cpu_has_isa((rk_isa)i))
             rk_log(RK_LOG_WARNING,
                    "this processor does not support %s; using the best version that it supports", wanted);
     }

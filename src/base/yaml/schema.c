@@ -9,6 +9,7 @@
 #include "base/file/file.h"
 #include "base/memory.h"
 #include "base/text/config_synonyms.h"
+#include "base/text/find_text.h"
 #include "base/text/text.h"
 
 enum { MAX_KEYS = 64 };
@@ -107,11 +108,11 @@ static void hint_known_names(rk_status status, const char *word, const char *con
 
 static rk_status bind_enum(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field, int *out) {
     if (node->kind != RK_YAML_SCALAR) return wrong_type_error(yaml, node, "one name");
-    for (size_t i = 0; i < field->n_names; i++)
-        if (strcmp(node->scalar, field->names[i]) == 0) {
-            *out = (int)i;
-            return RK_OK;
-        }
+    int64_t i = rk_text_position(node->scalar, field->names, field->n_names);
+    if (i >= 0) {
+        *out = (int)i;
+        return RK_OK;
+    }
     rk_status status = rk_yaml_error(yaml, node, "there is no '%s'", node->scalar);
     hint_known_names(status, node->scalar, field->names, field->n_names, "it is one of");
     return status;
@@ -128,10 +129,8 @@ static rk_status bind_text(const rk_yaml *yaml, const rk_yaml_node *node, const 
 static bool is_scalar_shorthand(const rk_schema *schema, const rk_yaml_node *node) {
     if (!node || !schema->scalar_key || node->kind != RK_YAML_SEQUENCE)
         return node && schema->scalar_key && node->kind == RK_YAML_SCALAR;
-    for (size_t i = 0; i < schema->n_fields; i++)
-        if (strcmp(schema->fields[i].key, schema->scalar_key) == 0)
-            return schema->fields[i].kind >= RK_FIELD_KIND_LIST;
-    return false;
+    const rk_field *field = RK_FIND_BY(key, schema->scalar_key, schema->fields, schema->n_fields);
+    return field && field->kind >= RK_FIELD_KIND_LIST;
 }
 
 static rk_status bind_element(const rk_yaml *yaml, const rk_yaml_node *node, const rk_field *field,
@@ -243,9 +242,7 @@ static rk_status bind_default(const rk_yaml *yaml, const rk_yaml_node *owner, co
 }
 
 static bool schema_has_key(const rk_schema *schema, const char *key) {
-    for (size_t i = 0; i < schema->n_fields; i++)
-        if (strcmp(schema->fields[i].key, key) == 0) return true;
-    return false;
+    return RK_FIND_BY(key, key, schema->fields, schema->n_fields) != NULL;
 }
 
 static bool accepts_key(const rk_schema *schema, const rk_yaml_node *node, const char *key) {

@@ -4,12 +4,11 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "base/text/text.h"
 
 static const rk_arrow_opener *find_stream(const rk_arrow_streams *s, const char *name) {
-    for (size_t i = 0; s && i < s->n; i++)
-        if (strcmp(s->openers[i].name, name) == 0) return &s->openers[i];
-    return NULL;
+    return s ? RK_FIND_BY(name, name, s->openers, s->n) : NULL;
 }
 
 rk_status rk_arrow_streams_add(rk_arrow_streams *s, const char *name, rk_open_stream open, void *user) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "base/text/name_index.h"
 #include "data/source/source_internal.h"
 
@@ -54,9 +55,7 @@ static rk_status create_wanted_columns(rk_source *s, const rk_file_column *colum
 }
 
 bool rk_source_wants_column(const rk_source *s, const char *name) {
-    for (size_t i = 0; i < s->options.n_wanted; i++)
-        if (strcmp(s->options.wanted[i], name) == 0) return true;
-    return false;
+    return rk_text_is_one_of(name, s->options.wanted, s->options.n_wanted);
 }
 
 static rk_status changed_type_error(const rk_source *s, const char *name, rk_column_type here,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "embedding/config/row_formats.h"
 
 static const char format_name[] = "reckon.rows";
@@ -130,7 +131,5 @@ rk_status rk_row_manifest_parse(const char *prefix, const char *version, const c
 }
 
 const rk_stored_rows *rk_row_manifest_find(const rk_row_manifest *m, const char *table) {
-    for (size_t t = 0; t < m->n_tables; t++)
-        if (strcmp(m->tables[t].table, table) == 0) return &m->tables[t];
-    return NULL;
+    return RK_FIND_BY(table, table, m->tables, m->n_tables);
 }

@@ -1,11 +1,9 @@
 #include "model/presets/preset_blocks.h"
 
-#include <string.h>
+#include "base/text/find_text.h"
 
 const rk_preset_feature *rk_preset_find_feature(const rk_preset_inputs *inputs, const char *name) {
-    for (int32_t f = 0; f < inputs->n_features; f++)
-        if (strcmp(inputs->features[f].name, name) == 0) return &inputs->features[f];
-    return NULL;
+    return RK_FIND_BY(name, name, inputs->features, inputs->n_features);
 }
 
 rk_value rk_block_add_two(rk_graph *graph, rk_value a, rk_value b) {
@@ -21,12 +19,6 @@ rk_value rk_block_features(rk_graph *graph, const rk_preset_inputs *inputs) {
     return rk_block_concat_two(graph, inputs->vectors, inputs->dense);
 }
 
-static bool names_contain(const char *const *names, int32_t n, const char *name) {
-    for (int32_t i = 0; i < n; i++)
-        if (strcmp(names[i], name) == 0) return true;
-    return false;
-}
-
 /* A slice where several features stand together. */
 rk_value rk_block_features_except(rk_graph *graph, const rk_preset_inputs *inputs, const char *const *names,
                                   int32_t n) {
@@ -35,7 +27,7 @@ rk_value rk_block_features_except(rk_graph *graph, const rk_preset_inputs *input
     if (n == 0) return rk_block_features(graph, inputs);
     for (int32_t f = 0; f <= inputs->n_features; f++) {
         const rk_preset_feature *feature = f < inputs->n_features ? &inputs->features[f] : NULL;
-        bool ends = !feature || names_contain(names, n, feature->name);
+        bool ends = !feature || rk_text_is_one_of(feature->name, names, (size_t)n);
         if (ends && end > first) parts[n_parts++] = rk_slice(graph, inputs->vectors, first, end - first);
         if (feature) end = feature->first + feature->width;
         if (ends) first = end;

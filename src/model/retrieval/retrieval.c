@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "base/thread/parallel.h"
 #include "base/text/text.h"
 #include "model/retrieval/retrieval_internal.h"
@@ -16,8 +17,8 @@ static const rk_yaml_node *find_retrieval_key_node(const rk_yaml *yaml, const ch
 
 static rk_status find_categorical_feature(const rk_yaml *yaml, const rk_data_schema *schema, const char *key,
                                           const char *name, int32_t *out) {
-    for (*out = 0; *out < schema->n_features; (*out)++)
-        if (strcmp(schema->features[*out].name, name) == 0) return RK_OK;
+    *out = (int32_t)RK_POSITION_BY(name, name, schema->features, schema->n_features);
+    if (*out >= 0) return RK_OK;
     rk_yaml_error(yaml, find_retrieval_key_node(yaml, key), "there is no categorical feature '%s'", name);
     return rk_hint_nearest_name(RK_CONFIG, name, schema->features, sizeof *schema->features,
                                 offsetof(rk_data_feature_info, name), (size_t)schema->n_features);

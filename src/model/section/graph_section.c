@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "base/text/text.h"
 #include "nn/graph/op.h"
 
@@ -17,9 +18,7 @@ static const char *const dtypes[] = {"f32"};
 const char *const rk_graph_inputs[RK_N_INPUTS] = {"dense", "vectors", "vector_rows", "linear", "lengths"};
 
 int rk_graph_input_from_name(const char *name) {
-    for (int i = 0; i < RK_N_INPUTS; i++)
-        if (strcmp(name, rk_graph_inputs[i]) == 0) return i;
-    return -1;
+    return (int)rk_text_position(name, rk_graph_inputs, RK_N_INPUTS);
 }
 
 static const rk_field fields[] = {

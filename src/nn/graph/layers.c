@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/find_text.h"
 #include "nn/graph/op_list.h"
 
 static rk_value add_unary_op(rk_graph *graph, const char *op, const char *name, rk_value x) {
@@ -23,8 +24,8 @@ rk_value rk_relu(rk_graph *graph, rk_value x) {
 }
 static rk_value add_activation(rk_graph *graph, const char *node, rk_value x, const char *name) {
     static const char *const names[] = {"relu", "gelu", "sigmoid", "tanh", "softmax"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i], name) == 0) return add_unary_op(graph, name, node, x);
+    if (rk_text_is_one_of(name, names, sizeof names / sizeof names[0]))
+        return add_unary_op(graph, name, node, x);
     rk_status status = rk_error(RK_CONFIG, "unknown activation '%s'", name);
     rk_graph_set_error(graph, rk_error_hint(status, "it is one of relu, gelu, sigmoid, tanh, softmax, none"));
     return -1;

@@ -5,6 +5,7 @@
 
 #include "base/integers.h"
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "embedding/config/row_formats.h"
 #include "embedding/dynamic/key_bucket.h"
 #include "embedding/local/collection.h"
@@ -153,9 +154,8 @@ typedef struct stored_rows {
 } stored_rows;
 
 static const int64_t *find_places(const rk_model_reader *m, const char *table) {
-    for (size_t i = 0; i < m->n_placed; i++)
-        if (strcmp(m->placed[i].table, table) == 0) return m->placed[i].places;
-    return NULL;
+    const rk_key_places *placed = RK_FIND_BY(table, table, m->placed, m->n_placed);
+    return placed ? placed->places : NULL;
 }
 
 /* An export has the rows that other keys share behind those of the keys. */

@@ -4,6 +4,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "embedding/config/row_formats.h"
 #include "train/checkpoint/stored_tensors.h"
 
@@ -154,9 +155,7 @@ static rk_status list_files_of_index(const char *path, rk_text_list *names) {
         const char *file = json_string_value(value);
         RK_FAIL_IF(!file || !file[0] || strchr(file, '/'), RK_BAD_DATA,
                    "'%s': the file of tensor '%s' is not the name of one", path, tensor);
-        bool known = false;
-        for (size_t i = 0; i < names->n && !known; i++) known = strcmp(names->texts[i], file) == 0;
-        if (!known) RK_TRY(rk_text_list_add(names, file));
+        if (!rk_text_is_one_of(file, names->texts, names->n)) RK_TRY(rk_text_list_add(names, file));
     }
     return RK_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "embedding/config/row_formats.h"
 #include "embedding/dynamic/stream_clock.h"
 #include "embedding/local/state/row_before_images.h"
@@ -261,9 +262,7 @@ static rk_status open_checkpoint_tensors(const char *checkpoint, rk_stored_tenso
 }
 
 static struct rk_stored_disk *find_table_on_disk(const rk_stored_tensors *tensors, const char *table) {
-    for (size_t i = 0; i < tensors->n_on_disk; i++)
-        if (strcmp(tensors->on_disk[i].table, table) == 0) return &tensors->on_disk[i];
-    return NULL;
+    return RK_FIND_BY(table, table, tensors->on_disk, tensors->n_on_disk);
 }
 
 /* The values of the records that a tensor without rows tells of, as a tensor of the table's. */

@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "base/yaml/yaml.h"
 
 /* Keys that a resumed run may change, with all that is in them. A section without keys here may change
@@ -52,9 +53,7 @@ static bool is_convertible_setting(const place *at) {
 static bool is_storage_setting(const place *at) {
     static const char *const keys[] = {"memory", "path", "max_bytes"};
     if (!at->key || !at->outer || !at->outer->key || strcmp(at->outer->key, "storage") != 0) return false;
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (strcmp(at->key, keys[i]) == 0) return true;
-    return false;
+    return rk_text_is_one_of(at->key, keys, sizeof keys / sizeof keys[0]);
 }
 
 static bool is_conversion_allowed(const place *at) {
@@ -67,8 +66,9 @@ static bool may_setting_differ(const place *at) {
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
         const struct section *s = &sections[i];
         if (s->n_free == 0 && is_setting_of_section(at, s->name)) return true;
-        for (size_t k = 0; k < s->n_free && at->outer && is_setting_of_section(at->outer, s->name); k++)
-            if (strcmp(at->key, s->free_keys[k]) == 0) return true;
+        if (at->outer && is_setting_of_section(at->outer, s->name) &&
+            rk_text_is_one_of(at->key, s->free_keys, s->n_free))
+            return true;
     }
     return false;
 }

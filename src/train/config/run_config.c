@@ -6,6 +6,7 @@
 
 #include "base/file/file.h"
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "base/text/text.h"
 #include "data/cache/cached_transforms.h"
 #include "model/presets/preset.h"
@@ -25,9 +26,7 @@ static rk_status check_root_keys(const rk_config *config) {
             "a run file is a mapping of data, embedding, model, train, cluster, device and cuda");
     for (size_t i = 0; i < root->n_children; i++) {
         const char *key = root->children[i]->key;
-        size_t k = 0;
-        while (k < N_SECTIONS && strcmp(key, sections[k].key) != 0) k++;
-        if (k < N_SECTIONS) continue;
+        if (RK_FIND_BY(key, key, sections, N_SECTIONS)) continue;
         rk_status status = rk_yaml_error(&config->yaml, root->children[i], "unknown key in a run file");
         rk_schema_hint_key(status, &root_schema, root, key);
         return status;

@@ -1,11 +1,11 @@
 #include "train/plan/cluster_file.h"
 
 #include <math.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/file/file.h"
 #include "base/memory.h"
+#include "base/text/find_text.h"
 
 enum { MOST_RANKS = 65536 };
 
@@ -71,9 +71,8 @@ static rk_status check_cluster_file(const rk_cluster_file *file) {
             return cluster_file_error(file, groups[i].line, "count", "more than 65536 ranks");
         if (isnan(groups[i].memory_gb))
             return cluster_file_error(file, groups[i].line, "memory_gb", "is missing");
-        for (int64_t k = 0; k < i; k++)
-            if (strcmp(groups[i].name, groups[k].name) == 0)
-                return cluster_file_error(file, groups[i].line, "name", "duplicate group name");
+        if (RK_POSITION_BY(name, groups[i].name, groups, i) >= 0)
+            return cluster_file_error(file, groups[i].line, "name", "duplicate group name");
     }
     if (n_hosts == 0)
         return rk_error(RK_CONFIG, "%s: a cluster needs at least one group of hosts", file->yaml.path);

@@ -7,6 +7,7 @@
 #include "base/file/directory_lock.h"
 #include "base/integers.h"
 #include "base/memory.h"
+#include "base/text/find_text.h"
 #include "embedding/dynamic/dynamic_table.h"
 #include "embedding/local/collection.h"
 #include "embedding/local/state/row_before_images.h"
@@ -44,9 +45,7 @@ static void release_conversion(conversion *c) {
 }
 
 static const rk_data_feature *find_feature(const rk_config *config, const char *name) {
-    for (int64_t i = 0; i < config->data.n_features; i++)
-        if (strcmp(config->data.features[i].name, name) == 0) return &config->data.features[i];
-    return NULL;
+    return RK_FIND_BY(name, name, config->data.features, config->data.n_features);
 }
 
 /* An id is its key where the feature's values are its ids. */

@@ -35,11 +35,8 @@ static rk_status read_version(rk_json *json, int64_t *out) {
 
 static rk_status read_labels(rk_json *json, request *r) {
     rk_span name;
-    bool more;
     RK_TRY(rk_json_open_object(json));
-    while (true) {
-        RK_TRY(rk_json_next_key(json, &name, &more));
-        if (!more) return RK_OK;
+    while (rk_json_next_key(json, &name)) {
         rk_version_label *label = &r->labels[r->n_labels];
         if (r->n_labels == MOST_LABELS) return rk_json_error(json, "there are too many labels");
         if (!rk_is_model_name(name.data, name.n_bytes))
@@ -48,15 +45,13 @@ static rk_status read_labels(rk_json *json, request *r) {
         RK_TRY(rk_strndup(name.data, name.n_bytes, &label->name));
         r->n_labels++;
     }
+    return json->status;
 }
 
 static rk_status read_parameters(rk_json *json, request *r) {
     rk_span key;
-    bool more;
     RK_TRY(rk_json_open_object(json));
-    while (true) {
-        RK_TRY(rk_json_next_key(json, &key, &more));
-        if (!more) return RK_OK;
+    while (rk_json_next_key(json, &key)) {
         if (rk_span_equal(key, "version")) {
             RK_TRY(read_version(json, &r->version));
             r->has_version = true;
@@ -68,15 +63,13 @@ static rk_status read_parameters(rk_json *json, request *r) {
             return rk_json_error(json, "a parameter is not known\nhint: version, version_labels");
         }
     }
+    return json->status;
 }
 
 static rk_status read_request_keys(rk_json *json, request *r) {
     rk_span key;
-    bool more;
     RK_TRY(rk_json_open_object(json));
-    while (true) {
-        RK_TRY(rk_json_next_key(json, &key, &more));
-        if (!more) return rk_json_check_end(json);
+    while (rk_json_next_key(json, &key)) {
         if (rk_span_equal(key, "ready"))
             RK_TRY(rk_json_read_bool(json, &r->ready));
         else if (rk_span_equal(key, "parameters"))
@@ -84,6 +77,7 @@ static rk_status read_request_keys(rk_json *json, request *r) {
         else
             return rk_json_error(json, "the request has a key that is not known");
     }
+    return rk_json_check_end(json);
 }
 
 static rk_status read_request(rk_span body, request *r) {

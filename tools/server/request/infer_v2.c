@@ -32,18 +32,16 @@ typedef struct output {
 } output;
 
 static rk_status read_shape(rk_json *json, tensor *t) {
-    bool more;
     t->n_dims = 0;
     RK_TRY(rk_json_open_array(json));
-    while (true) {
-        RK_TRY(rk_json_next_item(json, &more));
-        if (!more) break;
+    while (rk_json_next_item(json)) {
         if (t->n_dims == 2) return rk_json_error(json, "\"shape\": more than two dimensions");
         RK_TRY(rk_json_read_i64(json, &t->dims[t->n_dims]));
         if (t->dims[t->n_dims] < 0 || t->dims[t->n_dims] > INT32_MAX)
             return rk_json_error(json, "\"shape\": a dimension is out of range");
         t->n_dims++;
     }
+    RK_TRY(json->status);
     return t->n_dims > 0 ? RK_OK : rk_json_error(json, "\"shape\": there is no dimension");
 }
 
@@ -58,11 +56,9 @@ static rk_status read_datatype(rk_json *json, tensor *t) {
 static rk_status read_parameters(rk_json *json, const char *wanted_number, int64_t *number,
                                  const char *wanted_bool, int *flag) {
     rk_span key;
-    bool more, truth;
+    bool truth;
     RK_TRY(rk_json_open_object(json));
-    while (true) {
-        RK_TRY(rk_json_next_key(json, &key, &more));
-        if (!more) break;
+    while (rk_json_next_key(json, &key)) {
         if (number && rk_span_equal(key, wanted_number))
             RK_TRY(rk_json_read_i64(json, number));
         else if (flag && rk_span_equal(key, wanted_bool)) {
@@ -71,17 +67,14 @@ static rk_status read_parameters(rk_json *json, const char *wanted_number, int64
         } else
             RK_TRY(rk_json_skip_value(json, NULL));
     }
-    return RK_OK;
+    return json->status;
 }
 
 static rk_status read_tensor(rk_json *json, tensor *t) {
     rk_span key;
-    bool more;
     *t = (tensor){.datatype = -1, .n_binary_bytes = -1};
     RK_TRY(rk_json_open_object(json));
-    while (true) {
-        RK_TRY(rk_json_next_key(json, &key, &more));
-        if (!more) break;
+    while (rk_json_next_key(json, &key)) {
         if (rk_span_equal(key, "name"))
             RK_TRY(rk_json_read_text(json, &t->name));
         else if (rk_span_equal(key, "shape"))
@@ -95,6 +88,7 @@ static rk_status read_tensor(rk_json *json, tensor *t) {
         else
             RK_TRY(rk_json_skip_value(json, NULL));
     }
+    RK_TRY(json->status);
     if (!t->name.data || t->n_dims == 0 || t->datatype < 0)
         return rk_json_error(json, "an input needs \"name\", \"shape\" and \"datatype\"");
     if (!t->data.data == (t->n_binary_bytes < 0))
@@ -115,10 +109,12 @@ static int64_t values_per_row(const tensor *t) {
 static rk_status read_json_values(rk_json *json, const tensor *t, rk_request_column *column) {
     int64_t n = t->dims[0] * values_per_row(t), done = 0, open = 0;
     RK_TRY(rk_json_open_array(json));
-    for (bool more; true;) {
-        RK_TRY(rk_json_next_item(json, &more));
-        if (!more && open-- == 0) break;
-        if (!more) continue;
+    while (true) {
+        if (!rk_json_next_item(json)) {
+            RK_TRY(json->status);
+            if (open-- == 0) break;
+            continue;
+        }
         rk_json_kind kind;
         rk_span text = {0};
         bool truth = false;
@@ -231,11 +227,8 @@ static rk_status add_tensor_column(rk_call *call, const rk_call_limits *limits, 
 
 static rk_status read_inputs(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span *binary,
                              rk_planner_request_table_rows *rows, size_t n_before) {
-    bool more;
     RK_TRY(rk_json_open_array(json));
-    while (true) {
-        RK_TRY(rk_json_next_item(json, &more));
-        if (!more) break;
+    while (rk_json_next_item(json)) {
         tensor t;
         RK_TRY(read_tensor(json, &t));
         rk_span bytes = {binary->data, t.n_binary_bytes < 0 ? 0 : (size_t)t.n_binary_bytes};
@@ -245,7 +238,7 @@ static rk_status read_inputs(rk_call *call, const rk_call_limits *limits, rk_jso
         binary->n_bytes -= bytes.n_bytes;
         RK_TRY(add_tensor_column(call, limits, &t, bytes, rows, n_before));
     }
-    return RK_OK;
+    return json->status;
 }
 
 static int32_t count_outputs(const rk_call *call) {
@@ -275,17 +268,12 @@ static rk_status add_output(rk_call *call, rk_span name, int as_bytes) {
 
 static rk_status read_outputs(rk_call *call, rk_json *json) {
     rk_span key;
-    bool more, more_keys;
     RK_TRY(rk_json_open_array(json));
-    while (true) {
-        RK_TRY(rk_json_next_item(json, &more));
-        if (!more) break;
+    while (rk_json_next_item(json)) {
         rk_span name = {0};
         int as_bytes = -1;
         RK_TRY(rk_json_open_object(json));
-        while (true) {
-            RK_TRY(rk_json_next_key(json, &key, &more_keys));
-            if (!more_keys) break;
+        while (rk_json_next_key(json, &key)) {
             if (rk_span_equal(key, "name"))
                 RK_TRY(rk_json_read_text(json, &name));
             else if (rk_span_equal(key, "parameters"))
@@ -293,9 +281,10 @@ static rk_status read_outputs(rk_call *call, rk_json *json) {
             else
                 RK_TRY(rk_json_skip_value(json, NULL));
         }
+        RK_TRY(json->status);
         RK_TRY(add_output(call, name, as_bytes));
     }
-    return RK_OK;
+    return json->status;
 }
 
 rk_status rk_read_request_v2(rk_call *call, const rk_call_limits *limits, rk_json *json,
@@ -304,16 +293,13 @@ rk_status rk_read_request_v2(rk_call *call, const rk_call_limits *limits, rk_jso
     RK_FAIL_IF(n_json > call->body.n_bytes, RK_BAD_DATA,
                "Inference-Header-Content-Length is more than the body has");
     rk_span binary = {call->body.data + n_json, call->body.n_bytes - n_json}, key, id;
-    bool more;
     call->n_rows = -1;
     int as_bytes = 0;
     rk_buffer_clear(&call->id);
     rk_buffer_clear(&call->outputs);
     rk_json_begin_document(json, (rk_span){call->body.data, n_json}, limits->max_depth);
     RK_TRY(rk_json_open_object(json));
-    while (true) {
-        RK_TRY(rk_json_next_key(json, &key, &more));
-        if (!more) break;
+    while (rk_json_next_key(json, &key)) {
         if (rk_span_equal(key, "inputs")) {
             if (call->n_rows >= 0) return rk_json_error(json, "\"inputs\" is given twice");
             RK_TRY(read_inputs(call, limits, json, &binary, rows, n_before));

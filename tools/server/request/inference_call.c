@@ -27,19 +27,17 @@ rk_status rk_request_read_scalar(rk_json *json, rk_json_kind kind, rk_span *text
 }
 
 static rk_status read_list_as_row(rk_json *json, rk_request_column *column) {
-    bool more, null;
+    bool null;
     RK_TRY(rk_request_add_row(column, true));
     RK_TRY(rk_json_open_array(json));
-    while (true) {
-        RK_TRY(rk_json_next_item(json, &more));
-        if (!more) break;
+    while (rk_json_next_item(json)) {
         rk_json_kind kind;
         rk_span text = {0};
         RK_TRY(rk_json_peek_kind(json, &kind));
         RK_TRY(rk_request_read_scalar(json, kind, &text, &null));
         RK_TRY(rk_request_add_value(column, text, null));
     }
-    return RK_OK;
+    return json->status;
 }
 
 rk_status rk_request_read_value(rk_json *json, rk_request_column *column, size_t row) {

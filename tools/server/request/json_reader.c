@@ -30,32 +30,16 @@ static char skip_spaces(rk_json *json) {
 
 rk_status rk_json_peek_kind(rk_json *json, rk_json_kind *kind) {
     char next = skip_spaces(json);
-    switch (next) {
-        case 'n':
-            *kind = RK_JSON_NULL;
-            return RK_OK;
-        case 'f':
-            *kind = RK_JSON_FALSE;
-            return RK_OK;
-        case 't':
-            *kind = RK_JSON_TRUE;
-            return RK_OK;
-        case '"':
-            *kind = RK_JSON_TEXT;
-            return RK_OK;
-        case '[':
-            *kind = RK_JSON_ARRAY;
-            return RK_OK;
-        case '{':
-            *kind = RK_JSON_OBJECT;
-            return RK_OK;
-        default:
-            break;
-    }
-    if (next != '-' && (next < '0' || next > '9'))
+    *kind = next == 'n'   ? RK_JSON_NULL
+            : next == 'f' ? RK_JSON_FALSE
+            : next == 't' ? RK_JSON_TRUE
+            : next == '"' ? RK_JSON_TEXT
+            : next == '[' ? RK_JSON_ARRAY
+            : next == '{' ? RK_JSON_OBJECT
+                          : RK_JSON_NUMBER;
+    if (*kind == RK_JSON_NUMBER && next != '-' && (next < '0' || next > '9'))
         return rk_json_error(json, json->at == json->end ? "the text ends where a value should stand"
                                                          : "a value should stand here");
-    *kind = RK_JSON_NUMBER;
     return RK_OK;
 }
 
@@ -69,22 +53,16 @@ static rk_status open_array_or_object(rk_json *json, char mark, const char *what
     return RK_OK;
 }
 
-/* The comma before a value, or the end of what is open. */
-static rk_status read_comma_or_end(rk_json *json, char mark, bool *more) {
+/* The comma before a value; false: what is open has ended, or neither stands here. */
+static bool read_comma_or_end(rk_json *json, char mark) {
     char c = skip_spaces(json);
-    *more = c != mark;
-    if (!*more) {
-        json->at++;
-        json->depth--;
-        json->first = false; /* what is around has this as a value */
-        return RK_OK;
-    }
-    if (!json->first) {
-        if (c != ',') return rk_json_error(json, "a comma should stand here");
-        json->at++;
-    }
-    json->first = false;
-    return RK_OK;
+    bool ends = c == mark, needs_comma = !ends && !json->first;
+    json->status = needs_comma && c != ',' ? rk_json_error(json, "a comma should stand here") : RK_OK;
+    if (json->status != RK_OK) return false;
+    json->at += ends || needs_comma;
+    json->depth -= ends;
+    json->first = false; /* what is around an end has it as a value */
+    return !ends;
 }
 
 rk_status rk_json_open_object(rk_json *json) {
@@ -95,17 +73,21 @@ rk_status rk_json_open_array(rk_json *json) {
     return open_array_or_object(json, '[', "an array should stand here");
 }
 
-rk_status rk_json_next_item(rk_json *json, bool *more) {
-    return read_comma_or_end(json, ']', more);
+bool rk_json_next_item(rk_json *json) {
+    return read_comma_or_end(json, ']');
 }
 
-rk_status rk_json_next_key(rk_json *json, rk_span *key, bool *more) {
-    RK_TRY(read_comma_or_end(json, '}', more));
-    if (!*more) return RK_OK;
+static rk_status read_key(rk_json *json, rk_span *key) {
     RK_TRY(rk_json_read_text(json, key));
     if (skip_spaces(json) != ':') return rk_json_error(json, "a colon should stand after the key");
     json->at++;
     return RK_OK;
+}
+
+bool rk_json_next_key(rk_json *json, rk_span *key) {
+    if (!read_comma_or_end(json, '}')) return false;
+    json->status = read_key(json, key);
+    return json->status == RK_OK;
 }
 
 static rk_status read_literal(rk_json *json, const char *text) {
@@ -283,38 +265,32 @@ static rk_status decode_base64(rk_json *json, rk_span text, rk_span *out) {
 
 rk_status rk_json_read_base64(rk_json *json, rk_span *text) {
     rk_span key, encoded;
-    bool more;
     RK_TRY(rk_json_open_object(json));
-    RK_TRY(rk_json_next_key(json, &key, &more));
-    if (!more || key.n_bytes != 3 || memcmp(key.data, "b64", 3) != 0)
-        return rk_json_error(json, "an object as a value must be {\"b64\": ...}");
+    bool is_base64 = rk_json_next_key(json, &key) && rk_span_equal(key, "b64");
+    RK_TRY(json->status);
+    if (!is_base64) return rk_json_error(json, "an object as a value must be {\"b64\": ...}");
     RK_TRY(rk_json_read_text(json, &encoded));
-    RK_TRY(rk_json_next_key(json, &key, &more));
-    if (more) return rk_json_error(json, "an object as a value must be {\"b64\": ...}");
+    bool has_more = rk_json_next_key(json, &key);
+    RK_TRY(json->status);
+    if (has_more) return rk_json_error(json, "an object as a value must be {\"b64\": ...}");
     return decode_base64(json, encoded, text);
 }
 
 static rk_status skip_array(rk_json *json) {
-    bool more;
     RK_TRY(rk_json_open_array(json));
-    while (true) {
-        RK_TRY(rk_json_next_item(json, &more));
-        if (!more) break;
+    while (rk_json_next_item(json)) {
         RK_TRY(rk_json_skip_value(json, NULL));
     }
-    return RK_OK;
+    return json->status;
 }
 
 static rk_status skip_object(rk_json *json) {
     rk_span key;
-    bool more;
     RK_TRY(rk_json_open_object(json));
-    while (true) {
-        RK_TRY(rk_json_next_key(json, &key, &more));
-        if (!more) break;
+    while (rk_json_next_key(json, &key)) {
         RK_TRY(rk_json_skip_value(json, NULL));
     }
-    return RK_OK;
+    return json->status;
 }
 
 static rk_status skip_value_of_kind(rk_json *json, rk_json_kind kind) {
@@ -347,6 +323,7 @@ rk_status rk_json_skip_value(rk_json *json, rk_span *value) {
 }
 
 rk_status rk_json_check_end(rk_json *json) {
+    RK_TRY(json->status);
     skip_spaces(json);
     return json->at == json->end ? RK_OK : rk_json_error(json, "something stands behind the value");
 }

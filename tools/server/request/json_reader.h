@@ -24,6 +24,7 @@ typedef struct rk_json {
     const char *begin, *at, *end;
     int depth, max_depth; /* of arrays and objects that are open */
     bool first;           /* of the innermost open one, no value has been read */
+    rk_status status;     /* of the last rk_json_next_key or rk_json_next_item */
     rk_buffer texts;      /* of texts with escapes; kept until rk_json_release */
 } rk_json;
 
@@ -36,13 +37,13 @@ void rk_json_release(rk_json *json);
 
 /* What comes next, without reading it. */
 rk_status rk_json_peek_kind(rk_json *json, rk_json_kind *kind);
-/* Into an object; then its keys, one by one, each followed by a read of its value; *more false: it has ended.
- */
+/* Into an object; then its keys, one by one, each followed by a read of its value. False: it has ended, or
+ * what follows is no key, as json->status says then. */
 rk_status rk_json_open_object(rk_json *json);
-rk_status rk_json_next_key(rk_json *json, rk_span *key, bool *more);
-/* Into an array; then before each of its values. */
+bool rk_json_next_key(rk_json *json, rk_span *key);
+/* Into an array; then before each of its values, likewise. */
 rk_status rk_json_open_array(rk_json *json);
-rk_status rk_json_next_item(rk_json *json, bool *more);
+bool rk_json_next_item(rk_json *json);
 /* A text without its quotes and escapes, UTF-8, valid until rk_json_release or the next
  * rk_json_begin_document. */
 rk_status rk_json_read_text(rk_json *json, rk_span *text);
@@ -54,7 +55,7 @@ rk_status rk_json_read_i64(rk_json *json, int64_t *value);
 rk_status rk_json_read_bool(rk_json *json, bool *value);
 /* Any value, which is checked all the same. value: where it stands, to be read later; may be NULL. */
 rk_status rk_json_skip_value(rk_json *json, rk_span *value);
-/* Nothing but spaces may be left. */
+/* Nothing but spaces may be left behind what has ended. */
 rk_status rk_json_check_end(rk_json *json);
 
 rk_status rk_json_error(const rk_json *json, const char *what);

@@ -11,18 +11,15 @@
  * those that the row has. */
 static rk_status read_row(rk_json *json, rk_planner_request_table_rows *rows, size_t row, bool absent) {
     rk_span key;
-    bool more;
     RK_TRY(rk_json_open_object(json));
-    while (true) {
-        RK_TRY(rk_json_next_key(json, &key, &more));
-        if (!more) break;
+    while (rk_json_next_key(json, &key)) {
         rk_request_column *column = rk_request_rows_find(rows, key);
         if (column && !(absent && column->n_rows > row))
             RK_TRY(rk_request_read_value(json, column, row));
         else
             RK_TRY(rk_json_skip_value(json, NULL));
     }
-    return RK_OK;
+    return json->status;
 }
 
 /* The only column that a request must have; NULL: there are several. */
@@ -53,12 +50,9 @@ static rk_status check_row_count(int64_t n, const rk_call_limits *limits) {
 rk_status rk_read_request_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span context,
                                rk_planner_request_table_rows *rows, size_t n_before) {
     RK_AUTO(rk_json_release) rk_json shared = {0};
-    bool more;
     call->n_rows = 0;
     RK_TRY(rk_json_open_array(json));
-    while (true) {
-        RK_TRY(rk_json_next_item(json, &more));
-        if (!more) break;
+    while (rk_json_next_item(json)) {
         RK_TRY(check_row_count(call->n_rows, limits));
         size_t row = n_before + (size_t)call->n_rows++;
         RK_TRY(read_instance(json, rows, row));
@@ -66,21 +60,19 @@ rk_status rk_read_request_rows(rk_call *call, const rk_call_limits *limits, rk_j
         rk_json_begin_document(&shared, context, limits->max_depth);
         RK_TRY(read_row(&shared, rows, row, true));
     }
-    return RK_OK;
+    return json->status;
 }
 
 /* A list of a value a row; how many. */
 static rk_status read_column(const rk_call_limits *limits, rk_json *json, rk_request_column *column,
                              size_t n_before, int64_t *n) {
-    bool more;
     *n = 0;
     RK_TRY(rk_json_open_array(json));
-    while (true) {
-        RK_TRY(rk_json_next_item(json, &more));
-        if (!more) return RK_OK;
+    while (rk_json_next_item(json)) {
         RK_TRY(check_row_count(*n, limits));
         RK_TRY(rk_request_read_value(json, column, n_before + (size_t)(*n)++));
     }
+    return json->status;
 }
 
 /* {"column": [a value a row]}, all of one length; of a model that reads one column, its list alone. */
@@ -88,15 +80,12 @@ static rk_status read_columns(rk_call *call, const rk_call_limits *limits, rk_js
                               rk_planner_request_table_rows *rows, size_t n_before) {
     rk_span key;
     rk_json_kind kind;
-    bool more;
     RK_TRY(rk_json_peek_kind(json, &kind));
     rk_request_column *only = kind == RK_JSON_ARRAY ? find_only_column(rows) : NULL;
     if (only) return read_column(limits, json, only, n_before, &call->n_rows);
     call->n_rows = -1;
     RK_TRY(rk_json_open_object(json));
-    while (true) {
-        RK_TRY(rk_json_next_key(json, &key, &more));
-        if (!more) break;
+    while (rk_json_next_key(json, &key)) {
         rk_request_column *column = rk_request_rows_find(rows, key);
         int64_t n = 0;
         if (!column) {
@@ -109,6 +98,7 @@ static rk_status read_columns(rk_call *call, const rk_call_limits *limits, rk_js
                    (long long)call->n_rows);
         call->n_rows = n;
     }
+    RK_TRY(json->status);
     RK_FAIL_IF(call->n_rows < 0, RK_BAD_DATA, "\"inputs\" has no column of the model's");
     return RK_OK;
 }
@@ -123,15 +113,12 @@ rk_status rk_copy_context_to_rows(rk_call *call, const rk_call_limits *limits, r
                                   rk_planner_request_table_rows *rows, size_t n_before) {
     RK_AUTO(rk_json_release) rk_json json = {0};
     rk_span key;
-    bool more;
     RK_FAIL_IF(context.n_bytes > 0 && call->n_rows > MAX_CONTEXT_BYTES / (int64_t)context.n_bytes,
                RK_INVALID_ARGUMENT, "\"context\" has %lld bytes, too many for %lld rows",
                (long long)context.n_bytes, (long long)call->n_rows);
     rk_json_begin_document(&json, context, limits->max_depth);
     RK_TRY(rk_json_open_object(&json));
-    while (true) {
-        RK_TRY(rk_json_next_key(&json, &key, &more));
-        if (!more) break;
+    while (rk_json_next_key(&json, &key)) {
         rk_request_column *column = rk_request_rows_find(rows, key);
         if (column && column->given && call->form == RK_FORM_ROWS) {
             rk_request_rows_truncate(rows, n_before);
@@ -147,7 +134,7 @@ rk_status rk_copy_context_to_rows(rk_call *call, const rk_call_limits *limits, r
             RK_TRY(rk_json_skip_value(&json, NULL));
         }
     }
-    return RK_OK;
+    return json.status;
 }
 
 static rk_status choose_task(rk_call *call, rk_span name) {
@@ -170,16 +157,14 @@ static rk_status check_task(const rk_call *call) {
 
 rk_status rk_read_request_v1(rk_call *call, const rk_call_limits *limits, rk_json *json,
                              rk_planner_request_table_rows *rows, size_t n_before) {
-    bool predict = call->kind == RK_CALL_PREDICT, more, found = false;
+    bool predict = call->kind == RK_CALL_PREDICT, found = false;
     const char *of_rows = predict ? "instances" : "examples";
     rk_span key, context = {0}, given = {0}, text;
     call->task = 0;
     call->has_one_task = false;
     rk_json_begin_document(json, call->body, limits->max_depth);
     RK_TRY(rk_json_open_object(json));
-    while (true) {
-        RK_TRY(rk_json_next_key(json, &key, &more));
-        if (!more) break;
+    while (rk_json_next_key(json, &key)) {
         bool are_rows = rk_span_equal(key, of_rows), are_columns = predict && rk_span_equal(key, "inputs");
         if (are_rows || are_columns) {
             if (found) return rk_json_error(json, "rows are given twice");

@@ -25,15 +25,12 @@ static rk_status read_k(rk_json *json, int64_t *k) {
 rk_status rk_read_retrieve_request(rk_call *call, const rk_call_limits *limits, rk_json *json,
                                    rk_planner_request_table_rows *rows, size_t n_before) {
     rk_span key, context = {0}, given = {0};
-    bool more;
     call->k = MOST_ITEMS;
     call->exclude = call->filter = (rk_span){0};
     call->with_known = false;
     rk_json_begin_document(json, call->body, limits->max_depth);
     RK_TRY(rk_json_open_object(json));
-    while (true) {
-        RK_TRY(rk_json_next_key(json, &key, &more));
-        if (!more) break;
+    while (rk_json_next_key(json, &key)) {
         if (rk_span_equal(key, "instances")) {
             if (given.data) return rk_json_error(json, "rows are given twice");
             given.data = json->at;
@@ -80,15 +77,13 @@ static void sort_unique_items(rk_item_list *list) {
 static rk_status read_item_list(const rk_call *call, const rk_call_limits *limits, const char *what,
                                 rk_span names, rk_item_list *out) {
     RK_AUTO(rk_json_release) rk_json json = {0};
-    bool more, null;
+    bool null;
     out->n = 0;
     RK_TRY(rk_reserve(&out->items, &out->capacity, 1, sizeof *out->items));
     if (!names.data) return RK_OK;
     rk_json_begin_document(&json, names, limits->max_depth);
     RK_TRY(rk_json_open_array(&json));
-    while (true) {
-        RK_TRY(rk_json_next_item(&json, &more));
-        if (!more) break;
+    while (rk_json_next_item(&json)) {
         rk_json_kind kind;
         rk_span name = {0};
         RK_TRY(rk_json_peek_kind(&json, &kind));
@@ -100,6 +95,7 @@ static rk_status read_item_list(const rk_call *call, const rk_call_limits *limit
         RK_TRY(rk_reserve_one_more(&out->items, (size_t)out->n, &out->capacity, sizeof *out->items));
         out->items[out->n++] = item;
     }
+    RK_TRY(json.status);
     sort_unique_items(out);
     return RK_OK;
 }

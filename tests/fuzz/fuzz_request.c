@@ -36,7 +36,7 @@ static void look_at(const struct ArrowArray *a, size_t n_rows) {
     sum_of_all += sum;
 }
 
-static void look(rk_planner_request_table_rows *rows, size_t n_rows) {
+static void look(rk_request_rows *rows, size_t n_rows) {
     rk_request_table table, context;
     if (rk_request_rows_to_arrow(rows, n_rows, &table, &context) != RK_OK) return;
     look_at(table.array, n_rows);
@@ -67,8 +67,7 @@ static void read_by_hand(rk_span text) {
 }
 
 /* Without the items that a catalog would find. */
-static void read_retrieve(rk_call *call, const rk_call_limits *limits, rk_json *json,
-                          rk_planner_request_table_rows *rows) {
+static void read_retrieve(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows) {
     rk_request_rows_begin(rows);
     if (rk_read_retrieve_request(call, limits, json, rows, 0) == RK_OK &&
         rk_request_rows_end(rows, (size_t)call->n_rows) == RK_OK)
@@ -80,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes) {
     static const rk_call_limits limits = {.max_rows = 50, .max_depth = 8};
     if (n_bytes < 2) return 0;
     rk_json json = {0};
-    rk_planner_request_table_rows rows;
+    rk_request_rows rows;
     rk_call call = {.kind = (rk_call_kind)(data[0] % 4), .version = &version};
     call.body = (rk_span){(const char *)data + 2, n_bytes - 2};
     call.n_json_bytes = data[0] & 4 ? (int64_t)call.body.n_bytes - data[1] : -1;

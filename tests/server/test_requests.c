@@ -119,7 +119,7 @@ static const struct ArrowSchema schema = {.n_children = 3, .children = pointers}
 static rk_served_task tasks[] = {{"click", true}, {"rating", false}};
 static rk_served_version version = {.tasks = tasks, .n_tasks = 2};
 
-static rk_status read(rk_planner_request_table_rows *rows, size_t before, rk_call_kind kind, const char *body,
+static rk_status read(rk_request_rows *rows, size_t before, rk_call_kind kind, const char *body,
                       rk_call *call) {
     static const rk_call_limits limits = {.max_rows = 10, .max_depth = 8};
     rk_json json = {0};
@@ -135,7 +135,7 @@ static rk_status read(rk_planner_request_table_rows *rows, size_t before, rk_cal
 
 static void test_rows(void **state) {
     (void)state;
-    rk_planner_request_table_rows rows;
+    rk_request_rows rows;
     rk_request_table table, context;
     rk_call call = {0};
     OK(rk_request_rows_init(&rows, &schema, 2));
@@ -191,7 +191,7 @@ static void test_rows(void **state) {
 static void test_large_context(void **state) {
     (void)state;
     const rk_call_limits many = {.max_rows = 1000, .max_depth = 8};
-    rk_planner_request_table_rows rows;
+    rk_request_rows rows;
     rk_json json = {0};
     rk_buffer body = {0};
     rk_call call = {.kind = RK_CALL_PREDICT, .version = &version, .n_json_bytes = -1};
@@ -217,7 +217,7 @@ static void test_nul_in_key(void **state) {
     static const char memory[] = "age\0b";
     struct ArrowSchema child = {.name = memory}, *pointer = &child;
     const struct ArrowSchema one = {.n_children = 1, .children = &pointer};
-    rk_planner_request_table_rows rows;
+    rk_request_rows rows;
     OK(rk_request_rows_init(&rows, &one, 1));
     assert_null(rk_request_rows_find(&rows, (rk_span){memory, 5}));
     assert_non_null(rk_request_rows_find(&rows, (rk_span){memory, 3}));
@@ -225,7 +225,7 @@ static void test_nul_in_key(void **state) {
 }
 
 static rk_status all(void) {
-    rk_planner_request_table_rows rows;
+    rk_request_rows rows;
     rk_request_table table, context;
     rk_call call = {0};
     rk_status status;

@@ -57,7 +57,7 @@ static bool answer_call_if_late(worker *w, rk_call *call) {
 }
 
 /* Appends a call's rows; one that is wrong, or late, is answered. */
-static void add_call_to_batch(worker *w, rk_call *call, rk_planner_request_table_rows *rows, size_t *n_rows) {
+static void add_call_to_batch(worker *w, rk_call *call, rk_request_rows *rows, size_t *n_rows) {
     rk_batcher *b = w->batcher;
     if (answer_call_if_late(w, call)) return;
     rk_status status = rk_reserve(&w->calls, &w->calls_capacity, w->n_calls + 1, sizeof *w->calls);
@@ -127,7 +127,7 @@ static void answer_single_call(worker *w, rk_call *call) {
 static void run_call_with_others(worker *w, rk_call *call) {
     rk_batcher *b = w->batcher;
     rk_served_version *v = call->version;
-    rk_planner_request_table_rows *rows = &v->rows[w->number];
+    rk_request_rows *rows = &v->rows[w->number];
     double until = rk_clock_seconds() + b->options.batch_timeout;
     size_t n_rows = 0;
     w->n_calls = 0;

@@ -28,9 +28,9 @@ typedef struct rk_served_version {
     rk_served_task *tasks;    /* [n_tasks] */
     int32_t n_tasks;
     int n_workers;
-    rk_session **sessions;               /* [n_workers] */
-    rk_planner_request_table_rows *rows; /* [n_workers] */
-    struct ArrowSchema columns;          /* what it reads */
+    rk_session **sessions;      /* [n_workers] */
+    rk_request_rows *rows;      /* [n_workers] */
+    struct ArrowSchema columns; /* what it reads */
     int32_t n_features;
     atomic_uint_fast64_t *unknown; /* [n_features] values that the vocabulary has not, counted */
     int64_t n_inputs;              /* of these, those that a request must have */

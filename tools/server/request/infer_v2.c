@@ -206,7 +206,7 @@ static rk_status add_empty_rows(const tensor *t, rk_request_column *column) {
 }
 
 static rk_status add_tensor_column(rk_call *call, const rk_call_limits *limits, const tensor *t,
-                                   rk_span binary, rk_planner_request_table_rows *rows, size_t n_before) {
+                                   rk_span binary, rk_request_rows *rows, size_t n_before) {
     rk_request_column *column = rk_request_rows_find(rows, t->name);
     RK_FAIL_IF(t->dims[0] > limits->max_rows, RK_INVALID_ARGUMENT,
                "the request has %lld rows: %lld are allowed", (long long)t->dims[0],
@@ -226,7 +226,7 @@ static rk_status add_tensor_column(rk_call *call, const rk_call_limits *limits, 
 }
 
 static rk_status read_inputs(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span *binary,
-                             rk_planner_request_table_rows *rows, size_t n_before) {
+                             rk_request_rows *rows, size_t n_before) {
     RK_TRY(rk_json_open_array(json));
     while (rk_json_next_item(json)) {
         tensor t;
@@ -288,7 +288,7 @@ static rk_status read_outputs(rk_call *call, rk_json *json) {
 }
 
 rk_status rk_read_request_v2(rk_call *call, const rk_call_limits *limits, rk_json *json,
-                             rk_planner_request_table_rows *rows, size_t n_before) {
+                             rk_request_rows *rows, size_t n_before) {
     size_t n_json = call->n_json_bytes < 0 ? call->body.n_bytes : (size_t)call->n_json_bytes;
     RK_FAIL_IF(n_json > call->body.n_bytes, RK_BAD_DATA,
                "Inference-Header-Content-Length is more than the body has");

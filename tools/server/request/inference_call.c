@@ -63,8 +63,7 @@ static rk_status check_call_suits_model(const rk_call *call) {
     return RK_OK;
 }
 
-typedef rk_status (*reader)(rk_call *, const rk_call_limits *, rk_json *, rk_planner_request_table_rows *,
-                            size_t);
+typedef rk_status (*reader)(rk_call *, const rk_call_limits *, rk_json *, rk_request_rows *, size_t);
 static reader reader_of_kind(rk_call_kind kind) {
     return kind == RK_CALL_INFER      ? rk_read_request_v2
            : kind == RK_CALL_RETRIEVE ? rk_read_retrieve_request
@@ -77,8 +76,8 @@ void rk_call_release(rk_call *call) {
     rk_buffer_release(&call->reply);
 }
 
-rk_status rk_call_read_rows(rk_call *call, const rk_call_limits *limits, rk_json *json,
-                            rk_planner_request_table_rows *rows, size_t n_before) {
+rk_status rk_call_read_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
+                            size_t n_before) {
     RK_TRY(check_call_suits_model(call));
     rk_request_rows_begin(rows);
     RK_TRY(reader_of_kind(call->kind)(call, limits, json, rows, n_before));

@@ -64,8 +64,8 @@ void rk_call_release(rk_call *call);
 
 /* The body's rows behind the first `n_before` of `rows`. json: memory that serves again. Errors: RK_BAD_DATA,
  * or RK_INVALID_ARGUMENT for too many rows; rows are then undefined, and cut by the caller. */
-rk_status rk_call_read_rows(rk_call *call, const rk_call_limits *limits, rk_json *json,
-                            rk_planner_request_table_rows *rows, size_t n_before);
+rk_status rk_call_read_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_request_rows *rows,
+                            size_t n_before);
 /* predictions [n_rows, n_tasks]. */
 void rk_call_write_reply(rk_call *call, const float *predictions);
 /* Whether all of the answer could be written; else it is a 503, as after any lack of memory. */
@@ -82,18 +82,18 @@ rk_status rk_request_read_scalar(rk_json *json, rk_json_kind kind, rk_span *text
 /* An array of objects, a row each; call->n_rows: how many. context: an object whose columns stand in for
  * those that a row does not have, or nothing. */
 rk_status rk_read_request_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span context,
-                               rk_planner_request_table_rows *rows, size_t n_before);
+                               rk_request_rows *rows, size_t n_before);
 /* An object of columns that the rows have not given, the same in each of them. given: the rows, as JSON. */
 rk_status rk_copy_context_to_rows(rk_call *call, const rk_call_limits *limits, rk_span context, rk_span given,
-                                  rk_planner_request_table_rows *rows, size_t n_before);
+                                  rk_request_rows *rows, size_t n_before);
 /* The parts of TensorFlow Serving's REST API, and of the Open Inference Protocol. */
 rk_status rk_read_request_v1(rk_call *call, const rk_call_limits *limits, rk_json *json,
-                             rk_planner_request_table_rows *rows, size_t n_before);
+                             rk_request_rows *rows, size_t n_before);
 void rk_write_reply_v1(rk_call *call, const float *predictions);
 rk_status rk_read_retrieve_request(rk_call *call, const rk_call_limits *limits, rk_json *json,
-                                   rk_planner_request_table_rows *rows, size_t n_before);
+                                   rk_request_rows *rows, size_t n_before);
 rk_status rk_read_request_v2(rk_call *call, const rk_call_limits *limits, rk_json *json,
-                             rk_planner_request_table_rows *rows, size_t n_before);
+                             rk_request_rows *rows, size_t n_before);
 void rk_write_reply_v2(rk_call *call, const float *predictions);
 
 /* Nine significant digits, from which the same f32 is read again; not finite: null. */

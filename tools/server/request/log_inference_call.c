@@ -61,9 +61,9 @@ static rk_status add_retrieved_items(rk_record_memory *m, const rk_served_versio
     return RK_OK;
 }
 
-static rk_status add_values_of_row(rk_record_memory *m, const rk_call *call,
-                                   const rk_planner_request_table_rows *rows, size_t first, int64_t row,
-                                   const float *predictions, const rk_retrieval *found) {
+static rk_status add_values_of_row(rk_record_memory *m, const rk_call *call, const rk_request_rows *rows,
+                                   size_t first, int64_t row, const float *predictions,
+                                   const rk_retrieval *found) {
     const rk_served_version *v = call->version;
     const char *model = v->entry->name;
     set_text_value(m, "reckon/request_id", call->request_id);
@@ -77,9 +77,8 @@ static rk_status add_values_of_row(rk_record_memory *m, const rk_call *call,
                        : add_retrieved_items(m, v, found, row);
 }
 
-static rk_status make_record(rk_record_memory *m, const rk_call *call,
-                             const rk_planner_request_table_rows *rows, size_t first, int64_t row,
-                             const float *predictions, const rk_retrieval *found) {
+static rk_status make_record(rk_record_memory *m, const rk_call *call, const rk_request_rows *rows,
+                             size_t first, int64_t row, const float *predictions, const rk_retrieval *found) {
     rk_status added = add_values_of_row(m, call, rows, first, row, predictions, found);
     rk_buffer_clear(&m->example);
     RK_TRY(rk_example_finish(&m->writer, &m->example)); /* which begins anew after an error too */
@@ -89,8 +88,8 @@ static rk_status make_record(rk_record_memory *m, const rk_call *call,
     return m->records.status;
 }
 
-void rk_log_call(rk_request_log *log, const rk_call *call, const rk_planner_request_table_rows *rows,
-                 size_t first, const float *predictions, const rk_retrieval *found, rk_record_memory *m) {
+void rk_log_call(rk_request_log *log, const rk_call *call, const rk_request_rows *rows, size_t first,
+                 const float *predictions, const rk_retrieval *found, rk_record_memory *m) {
     if (!rk_request_log_is_sampled(log, call->request_id) || call->n_rows == 0) return;
     size_t most = rk_request_log_max_bytes(log);
     for (int64_t row = 0; row < call->n_rows && m->records.status == RK_OK && m->records.n_bytes <= most;

@@ -21,7 +21,7 @@ void rk_record_memory_release(rk_record_memory *memory);
 
 /* The call's rows begin at `first` of rows; predictions are theirs, [call->n_rows, n_tasks], or, where the
  * call retrieves, NULL, and `found` are the items. Nothing happens if the log does not take the call. */
-void rk_log_call(rk_request_log *log, const rk_call *call, const rk_planner_request_table_rows *rows,
-                 size_t first, const float *predictions, const rk_retrieval *found, rk_record_memory *memory);
+void rk_log_call(rk_request_log *log, const rk_call *call, const rk_request_rows *rows, size_t first,
+                 const float *predictions, const rk_retrieval *found, rk_record_memory *memory);
 
 #endif

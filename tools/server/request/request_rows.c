@@ -31,10 +31,9 @@ static void ignore_array_release(struct ArrowArray *array) {
     array->release = NULL;
 }
 
-rk_status rk_request_rows_init(rk_planner_request_table_rows *rows, const struct ArrowSchema *schema,
-                               int64_t n_required) {
+rk_status rk_request_rows_init(rk_request_rows *rows, const struct ArrowSchema *schema, int64_t n_required) {
     size_t n = (size_t)schema->n_children;
-    *rows = (rk_planner_request_table_rows){0};
+    *rows = (rk_request_rows){0};
     RK_TRY(rk_alloc(n, sizeof *rows->columns, &rows->columns));
     rows->n_columns = n;
     for (size_t c = 0; c < n; c++) {
@@ -53,7 +52,7 @@ rk_status rk_request_rows_init(rk_planner_request_table_rows *rows, const struct
                         RK_ARRAY(n, t->columns));
 }
 
-void rk_request_rows_release(rk_planner_request_table_rows *rows) {
+void rk_request_rows_release(rk_request_rows *rows) {
     for (size_t c = 0; c < rows->n_columns; c++) {
         rk_request_column *column = &rows->columns[c];
         RK_FREE_ALL(column->ends, column->nulls, column->first, column->lists, column->bits[0],
@@ -66,7 +65,7 @@ void rk_request_rows_release(rk_planner_request_table_rows *rows) {
 }
 
 /* Clients give columns in the same order again and again: the one after the last found is tried first. */
-rk_request_column *rk_request_rows_find(rk_planner_request_table_rows *rows, rk_span name) {
+rk_request_column *rk_request_rows_find(rk_request_rows *rows, rk_span name) {
     for (size_t tried = 0; tried < rows->n_columns; tried++) {
         rk_request_column *column = &rows->columns[rows->expected];
         rows->expected = (rows->expected + 1) % rows->n_columns;
@@ -133,11 +132,11 @@ rk_status rk_request_repeat_row(rk_request_column *c, size_t row, size_t n_rows)
     return RK_OK;
 }
 
-void rk_request_rows_begin(rk_planner_request_table_rows *rows) {
+void rk_request_rows_begin(rk_request_rows *rows) {
     for (size_t c = 0; c < rows->n_columns; c++) rows->columns[c].given = false;
 }
 
-rk_status rk_request_rows_end(rk_planner_request_table_rows *rows, size_t n_rows) {
+rk_status rk_request_rows_end(rk_request_rows *rows, size_t n_rows) {
     for (size_t c = 0; c < rows->n_columns; c++) {
         rk_request_column *column = &rows->columns[c];
         RK_FAIL_IF(column->required && !column->given && n_rows > column->n_rows, RK_BAD_DATA,
@@ -147,7 +146,7 @@ rk_status rk_request_rows_end(rk_planner_request_table_rows *rows, size_t n_rows
     return RK_OK;
 }
 
-void rk_request_rows_truncate(rk_planner_request_table_rows *rows, size_t n_rows) {
+void rk_request_rows_truncate(rk_request_rows *rows, size_t n_rows) {
     for (size_t i = 0; i < rows->n_columns; i++) {
         rk_request_column *c = &rows->columns[i];
         c->is_context = false;
@@ -245,7 +244,7 @@ static rk_request_table finish_arrow_table(table_structs *t, size_t n_rows) {
     return (rk_request_table){&t->schema, &t->array};
 }
 
-rk_status rk_request_rows_to_arrow(rk_planner_request_table_rows *rows, size_t n_rows, rk_request_table *out,
+rk_status rk_request_rows_to_arrow(rk_request_rows *rows, size_t n_rows, rk_request_table *out,
                                    rk_request_table *context) {
     rk_request_structs *t = rows->structs;
     t->rows.schema.n_children = t->context.schema.n_children = 0;

@@ -30,22 +30,21 @@ typedef struct rk_request_column {
     size_t bits_capacity[2];
 } rk_request_column;
 
-typedef struct rk_planner_request_table_rows {
+typedef struct rk_request_rows {
     rk_request_column *columns; /* [n_columns] */
     size_t n_columns;
     size_t expected;                    /* where the next column is looked for first */
     bool takes_context;                 /* set by who reads a request alone: a context is kept as one row */
     struct rk_request_structs *structs; /* of rk_request_rows_to_arrow */
-} rk_planner_request_table_rows;
+} rk_request_rows;
 
 /* Columns are the children of `schema` (rk_session_input_schema), which outlives the rows; the first
  * n_required must be in each request. Release after a failure too. */
-rk_status rk_request_rows_init(rk_planner_request_table_rows *rows, const struct ArrowSchema *schema,
-                               int64_t n_required);
-void rk_request_rows_release(rk_planner_request_table_rows *rows);
+rk_status rk_request_rows_init(rk_request_rows *rows, const struct ArrowSchema *schema, int64_t n_required);
+void rk_request_rows_release(rk_request_rows *rows);
 
 /* NULL: none of the model's. */
-rk_request_column *rk_request_rows_find(rk_planner_request_table_rows *rows, rk_span name);
+rk_request_column *rk_request_rows_find(rk_request_rows *rows, rk_span name);
 
 /* A value by its number, valid until one is added. */
 rk_span rk_request_get_value(const rk_request_column *column, int32_t value);
@@ -61,12 +60,12 @@ rk_status rk_request_fill_missing(rk_request_column *column, size_t n_rows);
 rk_status rk_request_repeat_row(rk_request_column *column, size_t row, size_t n_rows);
 
 /* A request begins. */
-void rk_request_rows_begin(rk_planner_request_table_rows *rows);
+void rk_request_rows_begin(rk_request_rows *rows);
 /* It has ended, and has rows up to n_rows in all. Columns of fewer rows get missing values. RK_BAD_DATA: a
  * required column was not given. */
-rk_status rk_request_rows_end(rk_planner_request_table_rows *rows, size_t n_rows);
+rk_status rk_request_rows_end(rk_request_rows *rows, size_t n_rows);
 /* Back to the first n_rows. */
-void rk_request_rows_truncate(rk_planner_request_table_rows *rows, size_t n_rows);
+void rk_request_rows_truncate(rk_request_rows *rows, size_t n_rows);
 
 /* A struct array, whose columns that were never given are left out. Valid until the rows change; nothing is
  * to be released. */
@@ -75,7 +74,7 @@ typedef struct rk_request_table {
     const struct ArrowArray *array;
 } rk_request_table;
 /* The first n_rows rows; the context's columns are in *context, of one row, or its schema is NULL. */
-rk_status rk_request_rows_to_arrow(rk_planner_request_table_rows *rows, size_t n_rows, rk_request_table *out,
+rk_status rk_request_rows_to_arrow(rk_request_rows *rows, size_t n_rows, rk_request_table *out,
                                    rk_request_table *context);
 
 #endif

@@ -9,7 +9,7 @@
 
 /* An object of columns, as row `row`. Names that the model does not have are passed over, and with `absent`
  * those that the row has. */
-static rk_status read_row(rk_json *json, rk_planner_request_table_rows *rows, size_t row, bool absent) {
+static rk_status read_row(rk_json *json, rk_request_rows *rows, size_t row, bool absent) {
     rk_span key;
     RK_TRY(rk_json_open_object(json));
     while (rk_json_next_key(json, &key)) {
@@ -23,7 +23,7 @@ static rk_status read_row(rk_json *json, rk_planner_request_table_rows *rows, si
 }
 
 /* The only column that a request must have; NULL: there are several. */
-static rk_request_column *find_only_column(rk_planner_request_table_rows *rows) {
+static rk_request_column *find_only_column(rk_request_rows *rows) {
     rk_request_column *only = NULL;
     for (size_t c = 0; c < rows->n_columns; c++) {
         if (rows->columns[c].required && only) return NULL;
@@ -33,7 +33,7 @@ static rk_request_column *find_only_column(rk_planner_request_table_rows *rows) 
 }
 
 /* A row, or, of a model that reads one column, its value. */
-static rk_status read_instance(rk_json *json, rk_planner_request_table_rows *rows, size_t row) {
+static rk_status read_instance(rk_json *json, rk_request_rows *rows, size_t row) {
     rk_json_kind kind;
     rk_request_column *only = NULL;
     RK_TRY(rk_json_peek_kind(json, &kind));
@@ -48,7 +48,7 @@ static rk_status check_row_count(int64_t n, const rk_call_limits *limits) {
 }
 
 rk_status rk_read_request_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span context,
-                               rk_planner_request_table_rows *rows, size_t n_before) {
+                               rk_request_rows *rows, size_t n_before) {
     RK_AUTO(rk_json_release) rk_json shared = {0};
     call->n_rows = 0;
     RK_TRY(rk_json_open_array(json));
@@ -77,7 +77,7 @@ static rk_status read_column(const rk_call_limits *limits, rk_json *json, rk_req
 
 /* {"column": [a value a row]}, all of one length; of a model that reads one column, its list alone. */
 static rk_status read_columns(rk_call *call, const rk_call_limits *limits, rk_json *json,
-                              rk_planner_request_table_rows *rows, size_t n_before) {
+                              rk_request_rows *rows, size_t n_before) {
     rk_span key;
     rk_json_kind kind;
     RK_TRY(rk_json_peek_kind(json, &kind));
@@ -110,7 +110,7 @@ enum { MAX_CONTEXT_BYTES = 1 << 27 };
 /* Where some rows have one of the context's columns and others may not, they are read again, each with the
  * context beside it. */
 rk_status rk_copy_context_to_rows(rk_call *call, const rk_call_limits *limits, rk_span context, rk_span given,
-                                  rk_planner_request_table_rows *rows, size_t n_before) {
+                                  rk_request_rows *rows, size_t n_before) {
     RK_AUTO(rk_json_release) rk_json json = {0};
     rk_span key;
     RK_FAIL_IF(context.n_bytes > 0 && call->n_rows > MAX_CONTEXT_BYTES / (int64_t)context.n_bytes,
@@ -156,7 +156,7 @@ static rk_status check_task(const rk_call *call) {
 }
 
 rk_status rk_read_request_v1(rk_call *call, const rk_call_limits *limits, rk_json *json,
-                             rk_planner_request_table_rows *rows, size_t n_before) {
+                             rk_request_rows *rows, size_t n_before) {
     bool predict = call->kind == RK_CALL_PREDICT, found = false;
     const char *of_rows = predict ? "instances" : "examples";
     rk_span key, context = {0}, given = {0}, text;

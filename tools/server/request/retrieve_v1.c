@@ -23,7 +23,7 @@ static rk_status read_k(rk_json *json, int64_t *k) {
 }
 
 rk_status rk_read_retrieve_request(rk_call *call, const rk_call_limits *limits, rk_json *json,
-                                   rk_planner_request_table_rows *rows, size_t n_before) {
+                                   rk_request_rows *rows, size_t n_before) {
     rk_span key, context = {0}, given = {0};
     call->k = MOST_ITEMS;
     call->exclude = call->filter = (rk_span){0};
@@ -154,8 +154,8 @@ static rk_status search_users(const rk_call *call, const struct ArrowSchema *sch
     return status;
 }
 
-static rk_status search_all_users(const rk_call *call, rk_planner_request_table_rows *rows,
-                                  rk_session *session, rk_retrieval *m) {
+static rk_status search_all_users(const rk_call *call, rk_request_rows *rows, rk_session *session,
+                                  rk_retrieval *m) {
     rk_request_table table, context;
     const char *column = rk_item_catalog_user_column(call->version->catalog);
     const rk_request_column *users = rk_request_rows_find(rows, (rk_span){column, strlen(column)});
@@ -172,7 +172,7 @@ static rk_status search_all_users(const rk_call *call, rk_planner_request_table_
     return RK_OK;
 }
 
-rk_status rk_run_retrieval(rk_call *call, const rk_call_limits *limits, rk_planner_request_table_rows *rows,
+rk_status rk_run_retrieval(rk_call *call, const rk_call_limits *limits, rk_request_rows *rows,
                            rk_session *session, rk_retrieval *m) {
     int64_t n_items = rk_item_catalog_n_items(call->version->catalog);
     m->k = call->k < n_items ? call->k : n_items;

@@ -23,7 +23,7 @@ typedef struct rk_retrieval {
 
 /* What a call that was read asks for. Errors: RK_BAD_DATA; RK_INVALID_ARGUMENT, where users times items are
  * more than the limit of rows; as rk_item_catalog_retrieve. */
-rk_status rk_run_retrieval(rk_call *call, const rk_call_limits *limits, rk_planner_request_table_rows *rows,
+rk_status rk_run_retrieval(rk_call *call, const rk_call_limits *limits, rk_request_rows *rows,
                            rk_session *session, rk_retrieval *memory);
 /* {"result": [{"items": [...], "scores": [...]}]} */
 void rk_write_retrieve_reply(rk_call *call, const rk_retrieval *found);

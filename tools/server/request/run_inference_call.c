@@ -23,7 +23,7 @@ rk_status rk_predict_rows(const rk_served_version *v, int worker, size_t n_rows,
 
 rk_status rk_call_run(rk_call *call, const rk_call_limits *limits, int worker, rk_call_memory *m) {
     const rk_served_version *v = call->version;
-    rk_planner_request_table_rows *rows = &v->rows[worker];
+    rk_request_rows *rows = &v->rows[worker];
     rk_request_rows_truncate(rows, 0);
     rows->takes_context = v->catalog == NULL;
     rk_status status = rk_call_read_rows(call, limits, &m->json, rows, 0);

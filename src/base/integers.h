@@ -33,14 +33,20 @@ static inline uint64_t rk_load_u64(const void *at) {
     return word;
 }
 
-/* For qsort and bsearch of uint64, at any address. */
+/* For qsort and bsearch of uint64, at any address, or of structs that begin with one. */
 static inline int rk_compare_u64(const void *a, const void *b) {
     uint64_t x = rk_load_u64(a), y = rk_load_u64(b);
     return x < y ? -1 : x > y;
 }
 
-/* Whether the value is one of values [n], ascending. */
-static inline bool rk_sorted_contains(const int64_t *values, int64_t n, int64_t value) {
+/* Likewise of int64, or of structs that begin with one. */
+static inline int rk_compare_i64(const void *a, const void *b) {
+    int64_t x = (int64_t)rk_load_u64(a), y = (int64_t)rk_load_u64(b);
+    return x < y ? -1 : x > y;
+}
+
+/* How many of values [n], ascending, are below this one: where it is, or would be. */
+static inline int64_t rk_sorted_lower_bound(const int64_t *values, int64_t n, int64_t value) {
     int64_t first = 0, end = n;
     while (first < end) {
         int64_t middle = first + (end - first) / 2;
@@ -49,7 +55,16 @@ static inline bool rk_sorted_contains(const int64_t *values, int64_t n, int64_t 
         else
             end = middle;
     }
-    return first < n && values[first] == value;
+    return first;
+}
+
+/* Where the value is among values [n], ascending; -1: it is not there. */
+static inline int64_t rk_sorted_find(const int64_t *values, int64_t n, int64_t value) {
+    int64_t at = rk_sorted_lower_bound(values, n, value);
+    return at < n && values[at] == value ? at : -1;
+}
+static inline bool rk_sorted_contains(const int64_t *values, int64_t n, int64_t value) {
+    return rk_sorted_find(values, n, value) >= 0;
 }
 
 #endif

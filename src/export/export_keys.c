@@ -11,11 +11,6 @@ typedef struct placed_key {
     int64_t key, row;
 } placed_key;
 
-static int compare_keys(const void *a, const void *b) {
-    int64_t x = ((const placed_key *)a)->key, y = ((const placed_key *)b)->key;
-    return (x > y) - (x < y);
-}
-
 static rk_status read_placed_keys(rk_exporting *x, const rk_stored_tensor *stored, placed_key *out) {
     enum { KEYS_AT_ONCE = 32768 };
     RK_AUTOFREE int64_t *keys = NULL;
@@ -33,7 +28,7 @@ static rk_status sort_keys_of_table(rk_exporting *x, const rk_stored_tensor *sto
     size_t n = (size_t)stored->n_rows;
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY(n, placed), RK_ARRAY(n, out->keys), RK_ARRAY(n, out->order)));
     RK_TRY(read_placed_keys(x, stored, placed));
-    if (n) qsort(placed, n, sizeof *placed, compare_keys);
+    if (n) qsort(placed, n, sizeof *placed, rk_compare_i64);
     for (size_t i = 0; i < n; i++) {
         RK_FAIL_IF(i && placed[i].key == placed[i - 1].key, RK_BAD_DATA,
                    "tensor '%s': the key %lld is there twice", stored->name, (long long)placed[i].key);

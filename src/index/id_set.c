@@ -1,16 +1,9 @@
 #include "index/id_set.h"
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/integers.h"
 #include "base/memory.h"
-
-static int compare_ids(const void *a, const void *b) {
-    int64_t x, y;
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return (x > y) - (x < y);
-}
 
 rk_status rk_id_set_create(const int64_t *ids, int64_t n, rk_id_set *out) {
     rk_id_set set = {.n = n};
@@ -20,7 +13,7 @@ rk_status rk_id_set_create(const int64_t *ids, int64_t n, rk_id_set *out) {
         set.ids[i] = ids[i];
         sorted = sorted && (i == 0 || ids[i] >= ids[i - 1]);
     }
-    if (!sorted) qsort(set.ids, (size_t)n, sizeof *set.ids, compare_ids);
+    if (!sorted) qsort(set.ids, (size_t)n, sizeof *set.ids, rk_compare_i64);
     *out = set;
     return RK_OK;
 }

@@ -78,15 +78,7 @@ static rk_status find_exact_neighbours(const rk_index *x, const queries *all, in
 }
 
 static int64_t list_of_position(const rk_index_base *b, int64_t position) {
-    int64_t first = 0, end = b->n_lists;
-    while (end - first > 1) {
-        int64_t middle = first + (end - first) / 2;
-        if (b->offsets[middle] <= position)
-            first = middle;
-        else
-            end = middle;
-    }
-    return first;
+    return rk_sorted_lower_bound(b->offsets, b->n_lists, position + 1) - 1;
 }
 
 /* places[l]: how many of the best lie in the list that is the l-th to be looked at. Returns how many there

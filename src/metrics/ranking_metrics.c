@@ -167,11 +167,6 @@ rk_status rk_rank_top_k(const float *scores, int64_t n_items, const int64_t *exc
     return status;
 }
 
-static int compare_positions(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 rk_status rk_ranking_metrics_from_positions(const uint32_t *positions, int64_t n_relevant, const int32_t *ks,
                                             size_t n_ks, rk_ranking_metrics *out) {
     int64_t most;
@@ -181,7 +176,7 @@ rk_status rk_ranking_metrics_from_positions(const uint32_t *positions, int64_t n
     RK_TRY(rk_alloc((size_t)n_relevant, sizeof *found, &found));
     for (int64_t i = 0; i < n_relevant; i++)
         if (positions[i] != UINT32_MAX) found[n++] = positions[i];
-    qsort(found, n, sizeof *found, compare_positions);
+    qsort(found, n, sizeof *found, rk_compare_u64);
     for (size_t i = 0; i < n_ks; i++) out[i] = metrics_at_cutoff(found, n, (int64_t)n, ks[i]);
     return RK_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/file/file.h"
+#include "base/integers.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "comm/comm.h"
@@ -250,15 +251,7 @@ rk_status rk_item_choice_make(const rk_predictor *p, const rk_recommend_options 
 }
 
 int64_t rk_item_choice_place_of_index(const rk_item_choice *c, int64_t id) {
-    int64_t first = 0, end = c->n;
-    while (first < end) {
-        int64_t middle = first + (end - first) / 2;
-        if (c->ids[middle] < id)
-            first = middle + 1;
-        else
-            end = middle;
-    }
-    return first < c->n && c->ids[first] == id ? first : -1;
+    return rk_sorted_find(c->ids, c->n, id);
 }
 
 int64_t rk_item_choice_place(const rk_item_choice *c, int64_t id) {

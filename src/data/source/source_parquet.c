@@ -1,5 +1,4 @@
 /* Row groups of a Parquet file, cut into pieces of so many rows that a piece's columns take little memory. */
-#include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -27,18 +26,11 @@ static int64_t count_row_groups(const parquet_state *p) {
 
 /* The row group of a piece, and its rows there. */
 static rk_parquet_rows row_range_of_piece(const parquet_state *p, int64_t piece) {
-    int64_t low = 0, high = count_row_groups(p);
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-        if (p->first_piece[middle] <= piece)
-            low = middle;
-        else
-            high = middle;
-    }
-    int64_t first = (piece - p->first_piece[low]) * p->piece_rows[low],
-            left = rk_parquet_group_rows(p->file, low) - first;
+    int64_t group = rk_sorted_lower_bound(p->first_piece, count_row_groups(p), piece + 1) - 1,
+            first = (piece - p->first_piece[group]) * p->piece_rows[group],
+            left = rk_parquet_group_rows(p->file, group) - first;
     return (rk_parquet_rows){
-        .group = low, .first = first, .n = left < p->piece_rows[low] ? left : p->piece_rows[low]};
+        .group = group, .first = first, .n = left < p->piece_rows[group] ? left : p->piece_rows[group]};
 }
 
 static rk_status next_parquet_chunk(rk_source *s, rk_chunk *chunk, bool *found) {

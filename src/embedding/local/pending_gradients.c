@@ -3,6 +3,7 @@
  * reads its own as it stands. */
 #include <string.h>
 
+#include "base/integers.h"
 #include "base/memory.h"
 #include "base/thread/parallel.h"
 #include "embedding/local/collection_internal.h"
@@ -109,15 +110,7 @@ typedef struct merge_range {
 } merge_range;
 
 static int64_t find_first_row_from(const rk_row_gradients *list, int64_t row) {
-    int64_t low = 0, high = list->n;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (list->rows[middle] < row)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return rk_sorted_lower_bound(list->rows, list->n, row);
 }
 
 static merge_range choose_merge_range(const rk_pending_table *table, size_t part, size_t n_parts) {

@@ -248,11 +248,6 @@ typedef struct hashed_key {
     int64_t number; /* among ascending keys */
 } hashed_key;
 
-static int by_hash(const void *a, const void *b) {
-    uint64_t x = ((const hashed_key *)a)->hash, y = ((const hashed_key *)b)->hash;
-    return (x > y) - (x < y);
-}
-
 /* Ascending keys into the order of their hashes, so that those of a range of buckets follow each other,
  * however many buckets there are. */
 static rk_status order_by_hash(int64_t *keys, int64_t n, int64_t *places) {
@@ -261,7 +256,7 @@ static rk_status order_by_hash(int64_t *keys, int64_t n, int64_t *places) {
     RK_TRY(RK_ALLOC_ALL(RK_ARRAY((size_t)n, hashed), RK_ARRAY((size_t)n, ascending)));
     memcpy(ascending, keys, (size_t)n * sizeof *keys);
     for (int64_t i = 0; i < n; i++) hashed[i] = (hashed_key){rk_key_hash(keys[i]), i};
-    qsort(hashed, (size_t)n, sizeof *hashed, by_hash);
+    qsort(hashed, (size_t)n, sizeof *hashed, rk_compare_u64);
     for (int64_t i = 0; i < n; i++) {
         keys[i] = ascending[hashed[i].number];
         places[hashed[i].number] = i;

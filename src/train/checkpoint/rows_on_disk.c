@@ -37,24 +37,19 @@ typedef struct search {
     uint64_t log;
 } search;
 
-static int compare_keys(const void *a, const void *b) {
-    int64_t x = ((const placed_key *)a)->key, y = ((const placed_key *)b)->key;
-    return (x > y) - (x < y);
-}
-
 /* Of a key's records the last is the one. */
 static rk_status note_newest_record(void *context, uint64_t place, const void *record) {
     const search *s = context;
     placed_key wanted = {.key = (int64_t)rk_load_u64(record)};
     const placed_key *found =
-        s->rows->n ? bsearch(&wanted, s->keys, (size_t)s->rows->n, sizeof wanted, compare_keys) : NULL;
+        s->rows->n ? bsearch(&wanted, s->keys, (size_t)s->rows->n, sizeof wanted, rk_compare_i64) : NULL;
     if (found) s->rows->places[found->row] = s->log << LOG_SHIFT | place;
     return RK_OK;
 }
 
 static rk_status sort_placed_keys(const int64_t *keys, int64_t n, placed_key *out) {
     for (int64_t i = 0; i < n; i++) out[i] = (placed_key){keys[i], i};
-    if (n) qsort(out, (size_t)n, sizeof *out, compare_keys);
+    if (n) qsort(out, (size_t)n, sizeof *out, rk_compare_i64);
     for (int64_t i = 1; i < n; i++)
         RK_FAIL_IF(out[i].key == out[i - 1].key, RK_BAD_DATA, "the key %lld is there twice",
                    (long long)out[i].key);

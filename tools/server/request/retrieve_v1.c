@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/integers.h"
 #include "base/memory.h"
 #include "format/json_writer.h"
 
@@ -58,15 +59,10 @@ rk_status rk_read_retrieve_request(rk_call *call, const rk_call_limits *limits, 
     return context.data ? rk_copy_context_to_rows(call, limits, context, given, rows, n_before) : RK_OK;
 }
 
-static int compare_items(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Each once, in their order. */
 static void sort_unique_items(rk_item_list *list) {
     int64_t n = 0;
-    qsort(list->items, (size_t)list->n, sizeof *list->items, compare_items);
+    qsort(list->items, (size_t)list->n, sizeof *list->items, rk_compare_i64);
     for (int64_t i = 0; i < list->n; i++)
         if (i == 0 || list->items[i] != list->items[i - 1]) list->items[n++] = list->items[i];
     list->n = n;

@@ -73,12 +73,14 @@ static rk_status build_index(const float *vectors, const int64_t *ids, int64_t n
         rows.ids[i] = ids ? ids[i] : i;
     }
     RK_GOTO(rk_alloc(1, sizeof *x, &x));
-    x->kind = o->kind;
-    x->codes = o->codes;
-    x->dim = dim;
-    x->seed = o->seed;
-    x->pool = o->pool;
-    x->n_probe = o->n_probe ? o->n_probe : n_lists / 16 > 1 ? n_lists / 16 : 1;
+    *x = (rk_index){.kind = o->kind,
+                    .codes = o->codes,
+                    .dim = dim,
+                    .seed = o->seed,
+                    .pool = o->pool,
+                    .n_probe = o->n_probe         ? o->n_probe
+                               : n_lists / 16 > 1 ? n_lists / 16
+                                                  : 1};
     if (x->n_probe > n_lists) x->n_probe = n_lists;
     RK_GOTO(lay_out_lists(x, &rows, n_lists));
     *out = x;

@@ -1,7 +1,6 @@
 /* A model from its parts: collection, graph with its inputs wired to it, optimizers. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/file/file.h"
 #include "base/memory.h"
@@ -498,12 +497,12 @@ static rk_status build_whole_model(rk_model *model, const rk_model_options *opti
 
 static rk_status allocate_model(rk_model **out) {
     RK_TRY(rk_alloc(1, sizeof **out, out));
-    (*out)->embeddings = rk_embeddings_empty();
-    (*out)->store = rk_store_none();
-    (*out)->reducer = rk_reducer_none();
-    (*out)->engine = &rk_cpu_engine;
-    (*out)->loss = &rk_task_losses;
-    (*out)->timestamp = RK_NO_TIMESTAMP;
+    **out = (rk_model){.embeddings = rk_embeddings_empty(),
+                       .store = rk_store_none(),
+                       .reducer = rk_reducer_none(),
+                       .engine = &rk_cpu_engine,
+                       .loss = &rk_task_losses,
+                       .timestamp = RK_NO_TIMESTAMP};
     return RK_OK;
 }
 

@@ -63,14 +63,14 @@ rk_model_bytes rk_model_count_bytes(const rk_model *model) {
 }
 
 rk_model_work rk_model_estimate_work(const rk_model *model, int64_t n) {
-    rk_model_work work = {.flops = rk_graph_flops(model->graph, true) * (double)n};
-    rk_graph_largest_layer(model->graph, &work.layer_in, &work.layer_out);
     rk_memory_traffic rows = rk_embeddings_memory_traffic(model->embeddings);
-    work.lookup_bytes = rows.lookup_bytes;
-    work.update_bytes = rows.update_bytes;
-    work.n_ids = rows.n_ids;
-    work.n_rows = rows.n_rows;
-    work.table_bytes = rk_embeddings_bytes(model->embeddings);
+    rk_model_work work = {.flops = rk_graph_flops(model->graph, true) * (double)n,
+                          .lookup_bytes = rows.lookup_bytes,
+                          .update_bytes = rows.update_bytes,
+                          .n_ids = rows.n_ids,
+                          .n_rows = rows.n_rows,
+                          .table_bytes = rk_embeddings_bytes(model->embeddings)};
+    rk_graph_largest_layer(model->graph, &work.layer_in, &work.layer_out);
     uint64_t most = 0;
     for (int32_t t = 0; t < rk_embeddings_n_tables(model->embeddings); t++) {
         uint64_t bytes = rk_embeddings_table_bytes(model->embeddings, t);

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "base/thread/parallel.h"
@@ -46,9 +45,7 @@ rk_status rk_dense_optimizer_create(const rk_dense_optimizer_config *config, rk_
                "max_gradient_norm and l2 must be 0 or more");
     rk_dense_optimizer *o;
     RK_TRY(rk_alloc(1, sizeof *o, &o));
-    o->config = *config;
-    o->graph = graph;
-    o->factor = 1;
+    *o = (rk_dense_optimizer){.config = *config, .graph = graph, .factor = 1};
     o->n_slots = rk_optimizer_list_slots(&config->optimizer, o->slots);
     size_t n_slots = (size_t)rk_graph_n_parameters(graph) * (size_t)o->n_slots;
     rk_status status;

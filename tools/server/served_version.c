@@ -116,9 +116,7 @@ rk_status rk_served_version_load(const rk_version_use *use, int64_t number, cons
     const rk_call_limits limits = rk_call_limits_of(use->limits);
     rk_served_version *v;
     RK_TRY(rk_alloc(1, sizeof *v, &v));
-    v->entry = use->entry;
-    v->number = number;
-    v->n_workers = use->n_workers;
+    *v = (rk_served_version){.entry = use->entry, .number = number, .n_workers = use->n_workers};
     atomic_init(&v->n_users, 1);
     rk_status status = fill_version(v, path, &limits);
     if (status == RK_OK)

@@ -251,17 +251,17 @@ rk_status rk_dataset_create(const rk_data_section *section, const rk_transforms 
     d->n_rows = -1;
     d->timestamp = RK_NO_TIMESTAMP;
     rk_window_reader *r = &d->reader;
-    r->section = section;
-    r->transforms = transforms;
-    r->labels_optional = options->labels_optional;
-    r->n_epochs = options->n_epochs;
-    r->share = options->share;
-    r->n_shares = options->n_shares ? options->n_shares : 1;
-    r->n_rows = -1;
-    r->shuffles = options->shuffle;
-    r->seed = options->seed;
+    *r = (rk_window_reader){.section = section,
+                            .transforms = transforms,
+                            .labels_optional = options->labels_optional,
+                            .n_epochs = options->n_epochs,
+                            .share = options->share,
+                            .n_shares = options->n_shares ? options->n_shares : 1,
+                            .n_rows = -1,
+                            .shuffles = options->shuffle,
+                            .seed = options->seed,
+                            .alone = -1};
     r->window_rows = rk_dataset_window_rows(d, d->batch_size);
-    r->alone = -1;
     RK_TRY(rk_strdup(options->directory ? options->directory : "", &r->directory));
     RK_TRY(rk_split_files_find(section, r->directory, options->split, &r->files));
     d->n_slots = options->prefetch > 0 ? options->prefetch : 4;

@@ -55,13 +55,13 @@ rk_status rk_rows_with_texts_open(const rk_data_section *section, const rk_trans
                                   const rk_rows_with_texts_options *o, rk_rows_with_texts **out) {
     RK_AUTO(rk_rows_with_texts_auto_free) rk_rows_with_texts *r = NULL;
     RK_TRY(rk_alloc(1, sizeof *r, &r));
-    r->section = section;
-    r->transforms = transforms;
-    r->batch_size = o->batch_size;
-    r->n_columns = o->n_columns;
-    r->once = o->once;
-    r->choose = o->choose;
-    r->context = o->context;
+    *r = (rk_rows_with_texts){.section = section,
+                              .transforms = transforms,
+                              .batch_size = o->batch_size,
+                              .n_columns = o->n_columns,
+                              .once = o->once,
+                              .choose = o->choose,
+                              .context = o->context};
     RK_TRY(rk_strdup(o->directory ? o->directory : "", &r->directory));
     RK_TRY(rk_split_files_find(section, r->directory, o->split, &r->files));
     RK_TRY(open_rows(r, o));

@@ -135,12 +135,12 @@ rk_status rk_device_tables_create(rk_embeddings *e, rk_device *device,
     rk_device_tables *d = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(1, sizeof *d, &d));
-    d->embeddings = e;
-    d->device = device;
-    d->max_batch = options->max_batch;
-    d->of_ranks = options->of_ranks;
-    d->lent = options->lent;
-    d->wide_keys = options->wide_keys;
+    *d = (rk_device_tables){.embeddings = e,
+                            .device = device,
+                            .max_batch = options->max_batch,
+                            .of_ranks = options->of_ranks,
+                            .lent = options->lent,
+                            .wide_keys = options->wide_keys};
     RK_GOTO(allocate_tables(d, (size_t)e->n_tables, (size_t)e->n_features));
     d->n_tables = e->n_tables; /* from now on: so many are there to be freed */
     d->n_features = e->n_features;

@@ -192,10 +192,7 @@ rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_dev
     rk_device_sharded *ds;
     rk_status status;
     RK_TRY(rk_alloc(1, sizeof *ds, &ds));
-    ds->as_store.ops = &ops;
-    ds->sharded = sharded;
-    ds->device = device;
-    ds->comm = comm;
+    *ds = (rk_device_sharded){.as_store.ops = &ops, .sharded = sharded, .device = device, .comm = comm};
     RK_GOTO(allocate_arrays(ds));
     RK_GOTO(create_tables(ds, options));
     *out = &ds->as_store;

@@ -138,11 +138,11 @@ rk_status rk_embeddings_create_with_parts(const rk_embeddings_config *config, co
     rk_embeddings *e = NULL;
     rk_status status;
     RK_GOTO(rk_alloc(1, sizeof *e, &e));
-    e->ops = &rk_local_embeddings;
-    e->pool = config->pool;
-    e->learning_rate_factor = 1;
-    e->timestamp = RK_NO_TIMESTAMP;
-    e->cache_bytes = rk_cpu_cache_bytes();
+    *e = (rk_embeddings){.ops = &rk_local_embeddings,
+                         .pool = config->pool,
+                         .learning_rate_factor = 1,
+                         .timestamp = RK_NO_TIMESTAMP,
+                         .cache_bytes = rk_cpu_cache_bytes()};
     RK_GOTO(allocate_collection(e, (size_t)config->n_tables, (size_t)config->n_features));
     RK_GOTO(check_embeddings_config(config, e->feature_tables));
     RK_GOTO(add_tables(e, config, &optimizer, parts));

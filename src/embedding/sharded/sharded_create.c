@@ -424,14 +424,14 @@ static rk_status init_sharded_store(rk_sharded *s, const rk_sharded_options *o) 
 rk_status rk_sharded_create(const rk_sharded_options *o, rk_sharded **out) {
     rk_sharded *s;
     RK_TRY(rk_alloc(1, sizeof *s, &s));
-    s->timestamp = RK_NO_TIMESTAMP;
-    s->as_store.ops = &rk_sharded_ops;
-    s->comm = o->comm;
-    s->roles = o->roles;
-    s->rank = rk_comm_rank(o->comm);
-    s->size = rk_comm_size(o->comm);
-    s->micro_batch_samples = o->micro_batch_samples;
-    s->staleness = o->staleness;
+    *s = (rk_sharded){.as_store.ops = &rk_sharded_ops,
+                      .comm = o->comm,
+                      .roles = o->roles,
+                      .rank = rk_comm_rank(o->comm),
+                      .size = rk_comm_size(o->comm),
+                      .micro_batch_samples = o->micro_batch_samples,
+                      .staleness = o->staleness,
+                      .timestamp = RK_NO_TIMESTAMP};
     rk_status status = init_sharded_store(s, o);
     if (status == RK_OK)
         *out = s;

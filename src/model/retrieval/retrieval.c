@@ -105,9 +105,8 @@ static rk_status copy_schema(rk_retrieval *r, const rk_data_schema *schema) {
 rk_status rk_retrieval_create(const rk_model_options *o, rk_retrieval **out) {
     rk_retrieval *r;
     RK_TRY(rk_alloc(1, sizeof *r, &r));
-    r->section = o->model->retrieval;
-    r->known = rk_interactions_ref(o->interactions);
-    r->seed = o->seed;
+    *r = (rk_retrieval){
+        .section = o->model->retrieval, .known = rk_interactions_ref(o->interactions), .seed = o->seed};
     rk_status status = copy_schema(r, o->schema);
     if (status == RK_OK) status = choose_tower_features(r, o);
     if (status == RK_OK) status = fill_lookup_schema(r);

@@ -30,9 +30,8 @@ rk_status rk_device_candidate_loss_create(rk_device *device, const rk_candidate_
                                           rk_device_candidate_loss **out) {
     rk_device_candidate_loss *l;
     RK_TRY(rk_alloc(1, sizeof *l, &l));
-    l->device = device;
-    l->config = *config;
-    l->math = options->tf32 ? RK_CUDA_TF32 : RK_CUDA_F32;
+    *l = (rk_device_candidate_loss){
+        .device = device, .config = *config, .math = options->tf32 ? RK_CUDA_TF32 : RK_CUDA_F32};
     rk_status status = allocate_score_memory(l, options->scores_at_once);
     if (status == RK_OK)
         *out = l;

@@ -160,9 +160,7 @@ rk_status rk_device_graph_create(rk_graph *graph, rk_dense_optimizer *optimizer,
                "a graph's largest batch must be 1 or more, not %lld", (long long)options->max_batch);
     rk_device_graph *g;
     RK_TRY(rk_alloc(1, sizeof *g, &g));
-    g->graph = graph;
-    g->device = device;
-    g->options = *options;
+    *g = (rk_device_graph){.graph = graph, .device = device, .options = *options};
     rk_status status;
     RK_GOTO(find_device_ops(g));
     RK_GOTO(find_concats_of_inputs(g));

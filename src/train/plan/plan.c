@@ -24,17 +24,16 @@ static rk_status load_cluster_file(rk_plan *plan, const rk_plan_options *options
  * place. */
 static void fill_planner_request(rk_plan *plan) {
     const rk_config *c = plan->config;
-    rk_planner_request *r = &plan->request;
-    r->tables = plan->tables.tables;
-    r->n_tables = plan->tables.n_tables;
-    r->features = plan->tables.features;
-    r->n_features = plan->tables.n_features;
-    r->dynamic = plan->tables.dynamic;
-    r->batch_size = c->train.batch_size;
-    r->replicate_below = c->cluster.replicate_below;
-    r->wire = (rk_dtype)c->cluster.wire;
-    r->constraints = c->constraints;
-    r->n_constraints = (int32_t)c->cluster.n_tables;
+    plan->request = (rk_planner_request){.tables = plan->tables.tables,
+                                         .n_tables = plan->tables.n_tables,
+                                         .features = plan->tables.features,
+                                         .n_features = plan->tables.n_features,
+                                         .dynamic = plan->tables.dynamic,
+                                         .batch_size = c->train.batch_size,
+                                         .replicate_below = c->cluster.replicate_below,
+                                         .wire = (rk_dtype)c->cluster.wire,
+                                         .constraints = c->constraints,
+                                         .n_constraints = (int32_t)c->cluster.n_tables};
     plan->overlaps = c->train.staleness > 0;
     plan->asynchronous = c->cluster.asynchronous && plan->overlaps;
 }

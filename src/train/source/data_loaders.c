@@ -28,9 +28,7 @@ rk_status rk_data_loaders_create(rk_comm *world, int32_t n_trainers, int32_t n_r
     rk_data_loaders *r;
     int32_t rank = rk_comm_rank(world), first = rk_comm_size(world) - n_readers;
     RK_TRY(rk_alloc(1, sizeof *r, &r));
-    r->n = n_readers;
-    r->n_trainers = n_trainers;
-    r->asks = rank == 0;
+    *r = (rk_data_loaders){.n = n_readers, .n_trainers = n_trainers, .asks = rank == 0};
     rk_status status = allocate_loaders(r);
     for (int32_t i = 0; i < n_readers && status == RK_OK; i++) {
         if (rank < n_trainers)

@@ -14,7 +14,7 @@ __device__ static inline bool is_strip_finite(const float v[4]) {
 
 /* By the lookup's tiles. */
 __global__ static void flag_gradients_not_finite_kernel(const rk_cuda_batch *batch,
-                                                        const rk_cuda_place *gradients, uint32_t *stop) {
+                                                        const rk_cuda_activation *gradients, uint32_t *stop) {
     uint32_t lane = rk_table_lane_number();
     for (uint32_t t = rk_table_warp_number(); t < batch->n_tiles; t += rk_table_n_warps()) {
         uint32_t tile = rk_tile_of_number(batch, t), number = rk_tile_feature(batch, tile);
@@ -24,7 +24,7 @@ __global__ static void flag_gradients_not_finite_kernel(const rk_cuda_batch *bat
         const rk_cuda_feature_ids *ids = &batch->feature_ids[number];
         uint32_t bag = (tile - ids->first_tile) * n_groups * RK_CUDA_TILE + (lane >> class_);
         length = length ? length : 1;
-        const rk_cuda_place *from = &gradients[number];
+        const rk_cuda_activation *from = &gradients[number];
         for (uint32_t u = 0; u < RK_CUDA_TILE && table->checks_finite; u++, bag += n_groups) {
             if (bag >= ids->n * length) break;
             const float *row =
@@ -42,8 +42,8 @@ __global__ static void flag_gradients_not_finite_kernel(const rk_cuda_batch *bat
 }
 
 extern "C" void rk_cuda_flag_gradients_not_finite(rk_stream *stream, uint32_t n_most,
-                                                  const rk_cuda_batch *batch, const rk_cuda_place *gradients,
-                                                  uint32_t *stop) {
+                                                  const rk_cuda_batch *batch,
+                                                  const rk_cuda_activation *gradients, uint32_t *stop) {
     RK_LAUNCH(flag_gradients_not_finite_kernel, rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS,
               0, stream, batch, gradients, stop);
 }

@@ -84,7 +84,7 @@ typedef struct bags {
     const rk_cuda_batch *batch;
     const rk_cuda_feature_ids *ids;
     const rk_cuda_table *table;
-    rk_cuda_place to;
+    rk_cuda_activation to;
     uint32_t n, length;
     bool single; /* bag b is use b alone, with the coefficient 1 */
 } bags;
@@ -147,7 +147,7 @@ __device__ static inline void look_up_tile(const bags *f, uint32_t bag, uint32_t
 }
 
 __global__ static void __launch_bounds__(RK_TABLE_THREADS, 4)
-    look_up_kernel(const rk_cuda_batch *batch, const rk_cuda_place *to) {
+    look_up_kernel(const rk_cuda_batch *batch, const rk_cuda_activation *to) {
     uint32_t lane = rk_table_lane_number();
     for (uint32_t t = rk_table_warp_number(); t < batch->n_tiles; t += rk_table_n_warps()) {
         uint32_t tile = rk_tile_of_number(batch, t), number = rk_tile_feature(batch, tile);
@@ -179,7 +179,7 @@ __global__ static void __launch_bounds__(RK_TABLE_THREADS, 4)
 }
 
 extern "C" void rk_cuda_lookup(rk_stream *stream, uint32_t n_most_tiles, uint32_t n_most_chunks,
-                               const rk_cuda_batch *batch, const rk_cuda_place *to) {
+                               const rk_cuda_batch *batch, const rk_cuda_activation *to) {
     RK_LAUNCH(sum_bag_chunks_kernel, rk_chunk_grid_size(n_most_chunks), RK_TABLE_THREADS, 0, stream, batch);
     RK_LAUNCH(look_up_kernel, rk_table_grid_size(n_most_tiles, RK_TABLE_WARPS), RK_TABLE_THREADS, 0, stream,
               batch, to);

@@ -25,7 +25,7 @@ typedef enum row_end { STEP, STEP_WITH_SUMS, SUM_ALONE } row_end;
 /* One row's step. */
 typedef struct row_step {
     const rk_cuda_batch *batch;
-    const rk_cuda_place *gradients;
+    const rk_cuda_activation *gradients;
     const rk_cuda_table *table;
     const rk_cuda_step *step;
     uint64_t place;
@@ -42,14 +42,14 @@ __device__ static inline void load_sorted_uses(const rk_cuda_batch *batch, uint3
 }
 
 /* Adds the gradients of the first n uses; all are read, side by side, so that USES_AHEAD are under way. */
-__device__ static inline void add_gradients_of_uses(const rk_cuda_place *gradients,
+__device__ static inline void add_gradients_of_uses(const rk_cuda_activation *gradients,
                                                     const rk_cuda_use uses[USES_AHEAD], uint32_t n,
                                                     int32_t column, int32_t dim, float sum[4]) {
     float values[USES_AHEAD][4];
     const float *rows[USES_AHEAD];
     bool aligned = true;
     for (uint32_t u = 0; u < USES_AHEAD; u++) {
-        const rk_cuda_place *from = &gradients[uses[u].feature];
+        const rk_cuda_activation *from = &gradients[uses[u].feature];
         rows[u] = from->data + uses[u].sample * from->stride + uses[u].column;
         aligned = aligned && from->is_aligned;
     }
@@ -64,9 +64,9 @@ __device__ static inline void add_gradients_of_uses(const rk_cuda_place *gradien
 
 /* Sorted uses i .. end-1, of which there are some, in order; the first ones have been taken. */
 __device__ static inline void sum_gradients_of_uses(const rk_cuda_batch *batch,
-                                                    const rk_cuda_place *gradients, uint32_t i, uint32_t end,
-                                                    rk_cuda_use uses[USES_AHEAD], int32_t column, int32_t dim,
-                                                    float sum[4]) {
+                                                    const rk_cuda_activation *gradients, uint32_t i,
+                                                    uint32_t end, rk_cuda_use uses[USES_AHEAD],
+                                                    int32_t column, int32_t dim, float sum[4]) {
     for (;;) {
         add_gradients_of_uses(gradients, uses, end - i, column, dim, sum);
         i += USES_AHEAD;
@@ -79,7 +79,7 @@ __device__ static inline bool is_update_stopped(const rk_cuda_batch *batch, cons
     return (stop && *stop) || rk_batch_is_refused(batch);
 }
 
-__global__ static void sum_use_chunks_kernel(const rk_cuda_batch *batch, const rk_cuda_place *gradients,
+__global__ static void sum_use_chunks_kernel(const rk_cuda_batch *batch, const rk_cuda_activation *gradients,
                                              const uint32_t *stop) {
     if (is_update_stopped(batch, stop)) return;
     uint32_t lane = rk_table_lane_number();
@@ -214,7 +214,8 @@ __device__ static inline bool is_table_updated(const rk_cuda_table *table, const
             (step->l2_full == 0 && rk_cuda_needs_sums(step->update.kind) == (end == STEP_WITH_SUMS)));
 }
 
-__device__ static inline row_step make_row_step(const rk_cuda_batch *batch, const rk_cuda_place *gradients,
+__device__ static inline row_step make_row_step(const rk_cuda_batch *batch,
+                                                const rk_cuda_activation *gradients,
                                                 const rk_cuda_step *steps, uint32_t table) {
     row_step r = {batch,        gradients, &batch->tables[table], steps ? &steps[table] : NULL, 0, 0, 0,
                   RK_CUDA_NONE, false};
@@ -231,8 +232,8 @@ __device__ static inline void set_segment_of_step(row_step *r, const rk_cuda_seg
 /* A warp's rows are of one class. */
 template <row_end end>
 __global__ static void __launch_bounds__(RK_TABLE_THREADS, end == STEP_WITH_SUMS ? 2 : 3)
-    update_rows_kernel(const rk_cuda_batch *batch, const rk_cuda_step *steps, const rk_cuda_place *gradients,
-                       const uint32_t *stop) {
+    update_rows_kernel(const rk_cuda_batch *batch, const rk_cuda_step *steps,
+                       const rk_cuda_activation *gradients, const uint32_t *stop) {
     if (is_update_stopped(batch, stop)) return;
     const uint32_t *begins = batch->counts->class_segments;
     uint32_t warp = rk_table_warp_number(), n_before = 0;
@@ -274,7 +275,7 @@ __device__ static inline const rk_cuda_segment *find_segment(const rk_cuda_batch
 /* Every row of a table takes a step, those that the batch does not use with l2_full * row as gradient. */
 template <row_end end>
 __global__ static void update_all_rows_kernel(const rk_cuda_batch *batch, uint32_t table,
-                                              const rk_cuda_step *steps, const rk_cuda_place *gradients,
+                                              const rk_cuda_step *steps, const rk_cuda_activation *gradients,
                                               const uint32_t *stop) {
     if (is_update_stopped(batch, stop)) return;
     uint32_t class_ = (uint32_t)batch->tables[table].class_, n_groups = RK_WARP >> class_;
@@ -291,14 +292,14 @@ __global__ static void update_all_rows_kernel(const rk_cuda_batch *batch, uint32
 }
 
 extern "C" void rk_cuda_sum_frequent_rows(rk_stream *stream, uint32_t n_most_chunks,
-                                          const rk_cuda_batch *batch, const rk_cuda_place *gradients,
+                                          const rk_cuda_batch *batch, const rk_cuda_activation *gradients,
                                           const uint32_t *stop) {
     RK_LAUNCH(sum_use_chunks_kernel, rk_chunk_grid_size(n_most_chunks), RK_TABLE_THREADS, 0, stream, batch,
               gradients, stop);
 }
 
 extern "C" void rk_cuda_update_rows(rk_stream *stream, uint32_t n_most, bool sums, const rk_cuda_batch *batch,
-                                    const rk_cuda_step *steps, const rk_cuda_place *gradients,
+                                    const rk_cuda_step *steps, const rk_cuda_activation *gradients,
                                     const uint32_t *stop) {
     uint32_t blocks = rk_table_resident_grid_size(stream, n_most, RK_TABLE_WARPS, sums ? 2 : 3);
     if (sums)
@@ -310,7 +311,7 @@ extern "C" void rk_cuda_update_rows(rk_stream *stream, uint32_t n_most, bool sum
 }
 
 extern "C" void rk_cuda_sum_row_gradients(rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch,
-                                          const rk_cuda_place *gradients) {
+                                          const rk_cuda_activation *gradients) {
     const rk_cuda_step *no_steps = NULL;
     const uint32_t *no_stop = NULL;
     RK_LAUNCH((update_rows_kernel<SUM_ALONE>), rk_table_grid_size(n_most, RK_TABLE_WARPS), RK_TABLE_THREADS,
@@ -319,7 +320,7 @@ extern "C" void rk_cuda_sum_row_gradients(rk_stream *stream, uint32_t n_most, co
 
 extern "C" void rk_cuda_update_all_rows(rk_stream *stream, uint64_t n_rows, bool sums,
                                         const rk_cuda_batch *batch, uint32_t table, const rk_cuda_step *steps,
-                                        const rk_cuda_place *gradients, const uint32_t *stop) {
+                                        const rk_cuda_activation *gradients, const uint32_t *stop) {
     uint32_t blocks = rk_table_grid_size(n_rows, RK_TABLE_WARPS);
     if (sums)
         RK_LAUNCH((update_all_rows_kernel<STEP_WITH_SUMS>), blocks, RK_TABLE_THREADS, 0, stream, batch, table,

@@ -59,20 +59,20 @@ static bool is_vector_aligned(const rk_activation *a, int32_t dim) {
     return (uintptr_t)a->data % 16 == 0 && a->stride % 4 == 0 && dim % 4 == 0;
 }
 
-static rk_status upload_activation_places(const rk_device_tables *d, rk_device_places *places,
-                                          const rk_activation *given) {
+static rk_status upload_activations(const rk_device_tables *d, rk_device_activations *places,
+                                    const rk_activation *given) {
     size_t n = (size_t)d->n_features;
-    RK_AUTOFREE rk_cuda_place *values = NULL;
+    RK_AUTOFREE rk_cuda_activation *values = NULL;
     RK_TRY(rk_alloc(n, sizeof *values, &values));
     for (size_t f = 0; f < n; f++)
-        values[f] = (rk_cuda_place){given[f].data, given[f].stride,
-                                    is_vector_aligned(&given[f], d->tables[d->features[f].table].dim)};
+        values[f] = (rk_cuda_activation){given[f].data, given[f].stride,
+                                         is_vector_aligned(&given[f], d->tables[d->features[f].table].dim)};
     return rk_device_upload(d->device, places->places, values, n * sizeof *values);
 }
 
 /* Activations or gradients that were given before have their places on the device already. */
-static rk_status find_activation_places(rk_device_tables *d, const rk_activation *given,
-                                        const rk_cuda_place **out) {
+static rk_status find_uploaded_activations(rk_device_tables *d, const rk_activation *given,
+                                           const rk_cuda_activation **out) {
     size_t n = (size_t)d->n_features;
     for (size_t p = 0; p < d->n_places; p++) {
         bool same = true;
@@ -83,13 +83,13 @@ static rk_status find_activation_places(rk_device_tables *d, const rk_activation
         if (same) return RK_OK;
     }
     RK_TRY(rk_reserve(&d->places, &d->places_capacity, d->n_places + 1, sizeof *d->places));
-    rk_device_places *places = &d->places[d->n_places];
-    *places = (rk_device_places){0};
+    rk_device_activations *places = &d->places[d->n_places];
+    *places = (rk_device_activations){0};
     RK_TRY(rk_alloc(n, sizeof *places->given, &places->given));
     if (n) memcpy(places->given, given, n * sizeof *given);
     d->n_places++;
     RK_TRY(rk_device_tables_alloc(d, n * sizeof *places->places, &places->places));
-    RK_TRY(upload_activation_places(d, places, given));
+    RK_TRY(upload_activations(d, places, given));
     *out = places->places;
     return RK_OK;
 }
@@ -104,8 +104,8 @@ void rk_device_tables_unbind_activations(rk_device_tables *d) {
 
 rk_status rk_device_tables_lookup(rk_device_tables *d, rk_stream *stream, const rk_activation *activations) {
     const rk_device_batch_context *batch_context = rk_device_tables_oldest_batch(d);
-    const rk_cuda_place *to;
-    RK_TRY(find_activation_places(d, activations, &to));
+    const rk_cuda_activation *to;
+    RK_TRY(find_uploaded_activations(d, activations, &to));
     rk_cuda_lookup(stream, at_least_one(batch_context->n_tiles),
                    at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand, to);
     return RK_OK;
@@ -113,8 +113,8 @@ rk_status rk_device_tables_lookup(rk_device_tables *d, rk_stream *stream, const 
 
 rk_status rk_device_tables_flag_not_finite(rk_device_tables *d, rk_stream *stream,
                                            const rk_activation *gradients, uint32_t *stop) {
-    const rk_cuda_place *from;
-    RK_TRY(find_activation_places(d, gradients, &from));
+    const rk_cuda_activation *from;
+    RK_TRY(find_uploaded_activations(d, gradients, &from));
     rk_cuda_flag_gradients_not_finite(stream, at_least_one(rk_device_tables_oldest_batch(d)->n_tiles),
                                       d->at_hand, from, stop);
     return RK_OK;
@@ -123,8 +123,8 @@ rk_status rk_device_tables_flag_not_finite(rk_device_tables *d, rk_stream *strea
 rk_status rk_device_tables_sum_gradients(rk_device_tables *d, rk_stream *stream,
                                          const rk_activation *gradients) {
     const rk_device_batch_context *batch_context = rk_device_tables_oldest_batch(d);
-    const rk_cuda_place *from;
-    RK_TRY(find_activation_places(d, gradients, &from));
+    const rk_cuda_activation *from;
+    RK_TRY(find_uploaded_activations(d, gradients, &from));
     rk_cuda_sum_frequent_rows(stream, at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand,
                               from, NULL);
     rk_cuda_sum_row_gradients(stream, at_least_one(batch_context->uses_capacity), d->at_hand, from);
@@ -141,8 +141,8 @@ static bool any_optimizer_needs_sums(const rk_device_tables *d, bool sums) {
 rk_status rk_device_tables_apply_gradients(rk_device_tables *d, rk_stream *stream,
                                            const rk_activation *gradients, const uint32_t *stop) {
     const rk_device_batch_context *batch_context = rk_device_tables_oldest_batch(d);
-    const rk_cuda_place *from;
-    RK_TRY(find_activation_places(d, gradients, &from));
+    const rk_cuda_activation *from;
+    RK_TRY(find_uploaded_activations(d, gradients, &from));
     rk_cuda_sum_frequent_rows(stream, at_least_one(batch_context->uses_capacity / RK_CUDA_CHUNK), d->at_hand,
                               from, stop);
     for (int sums = 0; sums < 2; sums++)

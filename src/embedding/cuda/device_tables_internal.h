@@ -37,10 +37,10 @@ typedef struct rk_device_batch_context {
 } rk_device_batch_context;
 
 /* Where activations or gradients are, as the device reads it; kept for launch graphs. */
-typedef struct rk_device_places {
-    rk_activation *given;  /* [n_features] */
-    rk_cuda_place *places; /* on the device */
-} rk_device_places;
+typedef struct rk_device_activations {
+    rk_activation *given;       /* [n_features] */
+    rk_cuda_activation *places; /* on the device */
+} rk_device_activations;
 
 /* A feature's keys of a batch, on their way to rows. Memory is kept from batch to batch. */
 typedef struct rk_device_keys {
@@ -72,15 +72,15 @@ struct rk_device_tables {
     bool of_ranks, lent, wide_keys;
     int32_t width; /* of partial sums */
     rk_device_batch_context batch_contexts[2];
-    int oldest, n_under_way;  /* batch contexts[oldest], and then the other one */
-    uint32_t n_batches;       /* ever prepared by dedup */
-    rk_feature_bags *uses;    /* [n_features], for the checks of rk_feature_bags_set_ids */
-    int32_t *same_ids;        /* [n_features] the first that had the same ids, or one of the two below */
-    bool has_dynamic;         /* tables */
-    bool lacks_rows;          /* that keys have got, since a batch could not be sent */
-    rk_device_keys *keys;     /* [n_features], of dynamic tables */
-    rk_stream *last_stream;   /* that a batch was prepared for; NULL: none was */
-    rk_device_places *places; /* [n_places] */
+    int oldest, n_under_way;       /* batch contexts[oldest], and then the other one */
+    uint32_t n_batches;            /* ever prepared by dedup */
+    rk_feature_bags *uses;         /* [n_features], for the checks of rk_feature_bags_set_ids */
+    int32_t *same_ids;             /* [n_features] the first that had the same ids, or one of the two below */
+    bool has_dynamic;              /* tables */
+    bool lacks_rows;               /* that keys have got, since a batch could not be sent */
+    rk_device_keys *keys;          /* [n_features], of dynamic tables */
+    rk_stream *last_stream;        /* that a batch was prepared for; NULL: none was */
+    rk_device_activations *places; /* [n_places] */
     size_t n_places, places_capacity;
 };
 

@@ -12,7 +12,7 @@ static int32_t n_dims_of_id_input(const rk_onnx_model *m) {
 }
 
 /* A value below the offset is none, as a negative id is. */
-static rk_onnx_value transform_identity_ids(rk_onnx_model *m, int32_t source, const char *size,
+static rk_onnx_value add_identity_transform(rk_onnx_model *m, int32_t source, const char *size,
                                             int64_t offset) {
     bool narrow = m->x->options->id_bits == 32;
     rk_onnx_value ids =
@@ -22,7 +22,7 @@ static rk_onnx_value transform_identity_ids(rk_onnx_model *m, int32_t source, co
 }
 
 /* How many boundaries each value reaches; a NaN is none. */
-static rk_onnx_value transform_bucket_ids(rk_onnx_model *m, int32_t source, const char *size,
+static rk_onnx_value add_bucket_transform(rk_onnx_model *m, int32_t source, const char *size,
                                           const rk_fitted_feature *fitted) {
     int32_t n_dims = n_dims_of_id_input(m);
     rk_onnx_value x = rk_onnx_feature_input(m, source, values_input, RK_ONNX_F64, size),
@@ -47,7 +47,7 @@ static void list_vocabulary(const rk_onnx_model *m, int64_t feature, int64_t oov
     ids[n] = -1;
 }
 
-static rk_onnx_value transform_vocabulary_ids(rk_onnx_model *m, int32_t source, const char *size,
+static rk_onnx_value add_vocabulary_transform(rk_onnx_model *m, int32_t source, const char *size,
                                               int64_t feature, int64_t oov) {
     int64_t n = m->schema->features[source].cardinality - oov, *ids = NULL;
     rk_span *texts = NULL;
@@ -76,10 +76,10 @@ rk_onnx_value rk_onnx_transform_ids(rk_onnx_model *m, int32_t source, const char
     rk_fitted_feature fitted = rk_transforms_get_fitted_feature(transforms, feature);
     const rk_data_feature *f = fitted.feature;
     if (rk_feature_n_parts(f)) return -1;
-    if (f->identity) return transform_identity_ids(m, source, size, f->identity_offset);
-    if (f->n_bucketize || f->quantiles) return transform_bucket_ids(m, source, size, &fitted);
+    if (f->identity) return add_identity_transform(m, source, size, f->identity_offset);
+    if (f->n_bucketize || f->quantiles) return add_bucket_transform(m, source, size, &fitted);
     if (f->vocabulary.line && f->vocabulary.oov <= 1)
-        return transform_vocabulary_ids(m, source, size, feature, f->vocabulary.oov);
+        return add_vocabulary_transform(m, source, size, feature, f->vocabulary.oov);
     return -1;
 }
 
@@ -92,7 +92,7 @@ static rk_onnx_value signed_log1p(rk_onnx_model *m, rk_onnx_value x) {
 }
 
 /* [batch, width]; a NaN is the default, or becomes 0 where there is none. */
-static rk_onnx_value transform_dense_feature(rk_onnx_model *m, const rk_fitted_feature *fitted) {
+static rk_onnx_value add_dense_transform(rk_onnx_model *m, const rk_fitted_feature *fitted) {
     const rk_data_feature *f = fitted->feature;
     rk_onnx_dim dims[] = {{.name = "batch"}, {.size = f->width}};
     rk_buffer name = {0};
@@ -127,7 +127,7 @@ rk_onnx_value rk_onnx_transform_dense(rk_onnx_model *m) {
         rk_fitted_feature fitted = rk_transforms_get_fitted_feature(transforms, i);
         if (!fitted.feature->dense) continue;
         m->writer.scope = fitted.feature->name;
-        parts[n++] = transform_dense_feature(m, &fitted);
+        parts[n++] = add_dense_transform(m, &fitted);
     }
     m->writer.scope = before;
     rk_onnx_value value = n == 1 ? parts[0] : rk_onnx_node_with_axis(m, "Concat", parts, n, 1);

@@ -1,11 +1,11 @@
 #include "base/thread/parallel_failure.h"
 
-void rk_parallel_failure_record(rk_parallel_failure *f, int64_t place, rk_status status) {
+void rk_parallel_failure_record(rk_parallel_failure *f, int64_t task, rk_status status) {
     if (status == RK_OK) return;
     pthread_mutex_lock(&f->mutex);
-    if (f->status == RK_OK || place < f->place) {
+    if (f->status == RK_OK || task < f->task) {
         f->status = status;
-        f->place = place;
+        f->task = task;
         rk_error_copy(f->message, sizeof f->message);
     }
     pthread_mutex_unlock(&f->mutex);

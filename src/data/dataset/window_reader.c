@@ -255,7 +255,7 @@ static rk_status read_next_piece(rk_window_reader *r, rk_window_reader_part *par
     *found = r->n_taken < r->index->n_places;
     if (!*found) return RK_OK;
     size_t place = r->order[r->n_taken];
-    const rk_piece_place *piece = &r->index->places[place];
+    const rk_piece_location *piece = &r->index->places[place];
     part->source = rk_source_index_source_of_piece(r->index, place);
     part->place = place;
     part->file_row = piece->file_row;

@@ -29,7 +29,7 @@ void rk_source_index_free(rk_source_index *x) {
     RK_FREE_ALL(x->files, x->stamps, x->places, x);
 }
 
-static rk_status add_piece_place(rk_source_index *x, rk_piece_place place) {
+static rk_status add_piece_location(rk_source_index *x, rk_piece_location place) {
     RK_TRY(rk_reserve_one_more(&x->places, x->n_places, &x->capacity, sizeof *x->places));
     place.file_row = x->n_rows;
     x->places[x->n_places++] = place;
@@ -45,7 +45,7 @@ static rk_status find_pieces_of_file(rk_source_index *x, size_t file, bool parse
         int64_t n_lines = 0;
         RK_TRY(rk_source_next_piece(s, chunk, &found));
         if (!found) return RK_OK;
-        rk_piece_place place = {
+        rk_piece_location place = {
             .file = file, .block = chunk->block, .n_rows = chunk->known_rows, .first_line = s->next_line};
         if (s->reader->lines) {
             place.begin = chunk->position;
@@ -59,7 +59,7 @@ static rk_status find_pieces_of_file(rk_source_index *x, size_t file, bool parse
         } else {
             s->next_line += n_lines;
         }
-        RK_TRY(add_piece_place(x, place));
+        RK_TRY(add_piece_location(x, place));
     }
 }
 
@@ -90,18 +90,18 @@ static rk_status index_file(rk_source_index *x, size_t file, const rk_source *al
 static rk_status split_blocks_into_pieces(rk_source_index *x) {
     int64_t n_parts = (RK_INDEX_LANES + (int64_t)x->n_places - 1) / (int64_t)x->n_places;
     if (n_parts < 2) return RK_OK;
-    RK_AUTOFREE rk_piece_place *whole = x->places;
+    RK_AUTOFREE rk_piece_location *whole = x->places;
     const size_t n_whole = x->n_places;
     x->places = NULL;
     x->n_places = x->capacity = 0;
     x->n_rows = 0;
     for (size_t i = 0; i < n_whole; i++) {
-        rk_piece_place place = whole[i];
+        rk_piece_location place = whole[i];
         int64_t n = place.n_bytes ? 1 : n_parts, n_rows = place.n_rows;
         for (int64_t k = 0; k < n; k++) {
             place.first_row = n_rows * k / n;
             place.n_rows = n_rows * (k + 1) / n - place.first_row;
-            if (place.n_rows || n == 1) RK_TRY(add_piece_place(x, place));
+            if (place.n_rows || n == 1) RK_TRY(add_piece_location(x, place));
         }
     }
     return RK_OK;
@@ -146,7 +146,7 @@ static rk_status read_exactly_at(int descriptor, const char *path, uint64_t begi
     return RK_OK;
 }
 
-static rk_status read_piece(const rk_source_index *x, const rk_piece_place *place, const char *path,
+static rk_status read_piece(const rk_source_index *x, const rk_piece_location *place, const char *path,
                             char *out) {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0)
@@ -162,7 +162,7 @@ static rk_status read_piece(const rk_source_index *x, const rk_piece_place *plac
 }
 
 rk_status rk_source_index_read_piece(const rk_source_index *x, size_t number, rk_chunk *chunk) {
-    const rk_piece_place *place = &x->places[number];
+    const rk_piece_location *place = &x->places[number];
     rk_source *s = x->files[place->file];
     chunk->known_rows = s->reader->lines && !x->is_exact ? -1 : place->n_rows;
     chunk->block = place->block;

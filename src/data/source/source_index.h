@@ -5,7 +5,7 @@
 #include "data/source/source.h"
 
 /* Where a piece is: bytes of a file, or rows of a block of an rkb file. */
-typedef struct rk_piece_place {
+typedef struct rk_piece_location {
     size_t file;
     uint64_t begin;
     size_t n_bytes;
@@ -13,13 +13,13 @@ typedef struct rk_piece_place {
     int64_t n_rows;           /* or about so many, where the index is not exact */
     int64_t file_row;         /* rows of all files before it, likewise */
     int64_t first_line;
-} rk_piece_place;
+} rk_piece_location;
 
 typedef struct rk_source_index {
     rk_source **files;         /* [n_files], each open */
     struct file_stamp *stamps; /* [n_files] */
     size_t n_files;
-    rk_piece_place *places; /* [n_places] in the files' order */
+    rk_piece_location *places; /* [n_places] in the files' order */
     size_t n_places, capacity;
     int64_t n_rows; /* of all pieces */
     bool is_exact;  /* the numbers of rows are; else they are those of lines */

@@ -57,7 +57,7 @@ static void confirm_guessed_rows(const rk_dynamic_table *t, stage *s) {
     }
 }
 
-static stage *stage_to_fill(pipeline *p) {
+static stage *stage_being_filled(pipeline *p) {
     return &p->stages[p->filled];
 }
 
@@ -94,7 +94,7 @@ int64_t rk_dynamic_find_rows_of_uses(const rk_dynamic_table *t, const rk_key_use
     pipeline p = {.filled = 0};
     int64_t n_missing = 0;
     for (int64_t i = 0; i < uses->n; i++) {
-        stage *s = stage_to_fill(&p);
+        stage *s = stage_being_filled(&p);
         s->keys[s->n++] = (sought_key){.key = uses->keys[i],
                                        .hash = rk_key_hash(uses->keys[i]),
                                        .out = &uses->rows[i],
@@ -197,7 +197,7 @@ static void find_rows_of_feature(search *s, const rk_key_uses *uses, int64_t fir
         int n = last - i < CHECKED_AT_ONCE ? (int)(last - i) : CHECKED_AT_ONCE,
             n_unknown = resolve_recent_keys(s, uses, i, n, unknown);
         for (int k = 0; k < n_unknown; k++) {
-            stage *to = stage_to_fill(&s->pipeline);
+            stage *to = stage_being_filled(&s->pipeline);
             int64_t use = i + unknown[k].at;
             to->keys[to->n++] = (sought_key){.key = unknown[k].key,
                                              .hash = rk_key_hash(unknown[k].key),

@@ -39,7 +39,7 @@ static int64_t max_items_of_block(const work *w, const rk_item_lists *lists) {
 
 enum { N_PIECES = 8 };
 
-static void list_buffers(work *w, void **pieces[N_PIECES]) {
+static void list_ranking_buffers(work *w, void **pieces[N_PIECES]) {
     void **const all[N_PIECES] = {(void **)&w->items,  (void **)&w->users,  (void **)&w->scores,
                                   (void **)&w->lists,  (void **)&w->masked, (void **)&w->asked,
                                   (void **)&w->places, (void **)&w->bad};
@@ -48,7 +48,7 @@ static void list_buffers(work *w, void **pieces[N_PIECES]) {
 
 static void release_buffers(work *w) {
     void **pieces[N_PIECES];
-    list_buffers(w, pieces);
+    list_ranking_buffers(w, pieces);
     for (int i = 0; i < N_PIECES; i++) {
         rk_device_free(w->device, *pieces[i]);
         *pieces[i] = NULL;
@@ -61,7 +61,7 @@ static rk_status allocate_block_buffers(work *w) {
     const rk_ranking_positions *a = w->args;
     size_t most_asked = (size_t)max_items_of_block(w, &a->asked), block = (size_t)w->block;
     void **pieces[N_PIECES];
-    list_buffers(w, pieces);
+    list_ranking_buffers(w, pieces);
     size_t bytes[N_PIECES] = {(size_t)(a->n_items * a->dim) * sizeof *w->items,
                               block * (size_t)a->dim * sizeof *w->users,
                               block * (size_t)a->n_items * sizeof *w->scores,

@@ -248,7 +248,7 @@ const rk_rank_batch *rk_batch_source_peek(rk_batch_source *f) {
 }
 
 rk_dataset_position rk_batch_source_position(const rk_batch_source *f) {
-    return f->ops->tell(f);
+    return f->ops->position(f);
 }
 
 rk_status rk_batch_source_seek(rk_batch_source *f, rk_dataset_position position) {

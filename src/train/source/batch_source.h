@@ -24,11 +24,11 @@ enum { RK_SOURCE_AHEAD = 2, RK_SOURCE_REQUESTS = RK_SOURCE_AHEAD + 1 };
 
 typedef struct rk_batch_source rk_batch_source;
 
-/* As rk_dataset_next, tell, seek, n_rows: of the dataset, or of data loaders. */
+/* As rk_dataset_next, current_position, seek, n_rows: of the dataset, or of data loaders. */
 typedef struct rk_batch_source_ops {
     rk_status (*next)(rk_batch_source *source); /* into `fed` */
     const rk_rank_batch *(*peek)(rk_batch_source *source);
-    rk_dataset_position (*tell)(const rk_batch_source *source);
+    rk_dataset_position (*position)(const rk_batch_source *source);
     rk_status (*seek)(rk_batch_source *source, rk_dataset_position position);
     int64_t (*n_rows)(const rk_batch_source *source);
 } rk_batch_source_ops;
@@ -60,7 +60,7 @@ void rk_batch_source_init(rk_batch_source *source, rk_dataset *dataset, rk_data_
 rk_status rk_batch_source_finish_requests(rk_batch_source *source);
 void rk_batch_source_release(rk_batch_source *source);
 
-/* As rk_dataset_next, tell, seek, n_rows; all trainers make the same calls. */
+/* As rk_dataset_next, current_position, seek, n_rows; all trainers make the same calls. */
 rk_status rk_batch_source_next(rk_batch_source *source, const rk_source_batch **out);
 /* This rank's samples of the batch after this one, if they are here already; else NULL. */
 const rk_rank_batch *rk_batch_source_peek(rk_batch_source *source);

@@ -300,10 +300,10 @@ static rk_status find_statistics_tensors(rk_model *model) {
 }
 
 /* Sums of rows' gradients follow the graph's micro-batches. */
-static void set_gradient_leaves(rk_model *model) {
+static void set_micro_batches(rk_model *model) {
     int64_t micro_batch = rk_graph_micro_batch_size(model->graph);
     for (int32_t f = 0; f < model->n_lookups && micro_batch < model->max_here; f++)
-        rk_embeddings_set_gradient_leaves(model->embeddings, f, (rk_leaves){0, micro_batch});
+        rk_embeddings_set_micro_batches(model->embeddings, f, (rk_micro_batches){0, micro_batch});
 }
 
 static rk_status check_sharding_constraints(const rk_model_options *options,
@@ -388,7 +388,7 @@ static rk_status create_store(rk_model *model, const rk_model_options *options,
     RK_TRY(rk_collection_config_create_embeddings(collection, options->seed, options->is_outline, source,
                                                   &model->embeddings));
     if (source) *options->row_source = NULL;
-    set_gradient_leaves(model);
+    set_micro_batches(model);
     return rk_local_store_create(model->embeddings, count_unseen_updates(options), &model->store);
 }
 

@@ -238,7 +238,7 @@ static void run(void **state) {
     if (created == RK_NO_MEMORY) skip(); /* a system that does not overcommit */
     OK(created);
     for (int f = 0; f < N_FEATURES; f++)
-        rk_embeddings_set_gradient_leaves(reference, f, (rk_leaves){0, SHARD});
+        rk_embeddings_set_micro_batches(reference, f, (rk_micro_batches){0, SHARD});
     rk_sharded *s;
     OK(rk_sharded_create(
         &(rk_sharded_options){&config, placements, world, roles, first_shards, SHARD, wire, staleness, NULL},

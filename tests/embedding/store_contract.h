@@ -95,7 +95,7 @@ static rk_embeddings *make_plain(const store_kind *kind) {
     else
         plain = make_usual(NULL, kind->dtype);
     for (int32_t f = 0; kind->of_ranks && f < N_FEATURES; f++)
-        rk_embeddings_set_gradient_leaves(plain, f, (rk_leaves){0, MICRO_BATCH});
+        rk_embeddings_set_micro_batches(plain, f, (rk_micro_batches){0, MICRO_BATCH});
     return plain;
 }
 

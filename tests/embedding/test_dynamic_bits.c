@@ -53,7 +53,7 @@ static void compare_with_static(const rk_optimizer *optimizer, rk_dtype dtype, i
     for (int i = 0; i < 2; i++) OK(rk_embeddings_set_l2(both[i], "user", 0.01, 0));
     for (int i = 0; i < 2 && leaf; i++)
         for (int32_t f = 0; f < N_FEATURES; f++)
-            rk_embeddings_set_gradient_leaves(both[i], f, (rk_leaves){0, leaf});
+            rk_embeddings_set_micro_batches(both[i], f, (rk_micro_batches){0, leaf});
     for (uint64_t step = 0; step < 4; step++) {
         for (int i = 0; i < 2; i++) {
             draw_ids(&batches[i], step);

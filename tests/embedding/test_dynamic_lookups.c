@@ -484,7 +484,8 @@ static rk_key_counter counter_over_ranks;
 
 static void expect(int size) {
     rk_embeddings *e = make(counter_over_ranks);
-    for (int32_t f = 0; f < N_FEATURES; f++) rk_embeddings_set_gradient_leaves(e, f, (rk_leaves){0, SAMPLES});
+    for (int32_t f = 0; f < N_FEATURES; f++)
+        rk_embeddings_set_micro_batches(e, f, (rk_micro_batches){0, SAMPLES});
     for (int step = 0; step < STEPS; step++) {
         if (step == STEPS / 2) read_states(e, half);
         OK(train_steps(e, &batch, step, step + 1, 0, size * SAMPLES));

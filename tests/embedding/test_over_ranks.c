@@ -169,7 +169,8 @@ static void expect(int size) {
     rk_embeddings *e;
     OK(describe(NULL, &d));
     OK(rk_embeddings_create(&d.config, &e));
-    for (int32_t f = 0; f < N_FEATURES; f++) rk_embeddings_set_gradient_leaves(e, f, (rk_leaves){0, SAMPLES});
+    for (int32_t f = 0; f < N_FEATURES; f++)
+        rk_embeddings_set_micro_batches(e, f, (rk_micro_batches){0, SAMPLES});
     for (int step = 0; step < STEPS; step++)
         for (int i = 0; i < LOOKUPS; i++) draw(&batches[step][i], (uint64_t)(step * LOOKUPS + i));
     draw(&peeked, 99);

@@ -91,10 +91,10 @@ static void copy_offsets_to_upload(void *context, size_t f, int thread) {
         p->batch_context->offsets[to->first_offset + s] = (uint32_t)p->ids[f].offsets[s];
 }
 
-static rk_status check_gradient_leaves(const rk_device_tables *d, int64_t n) {
+static rk_status check_one_micro_batch(const rk_device_tables *d, int64_t n) {
     for (int32_t f = 0; f < d->n_features; f++)
-        RK_FAIL_IF(d->embeddings->leaves[f].first_leaf ||
-                       (d->embeddings->leaves[f].leaf_samples && n > d->embeddings->leaves[f].leaf_samples),
+        RK_FAIL_IF(d->embeddings->micro_batches[f].first || (d->embeddings->micro_batches[f].samples &&
+                                                             n > d->embeddings->micro_batches[f].samples),
                    RK_UNSUPPORTED, "'virtual_shards' is not supported on a GPU\nhint: remove virtual_shards");
     return RK_OK;
 }
@@ -297,7 +297,7 @@ rk_status rk_device_tables_dedup(rk_device_tables *d, rk_stream *upload, rk_stre
                (long long)d->max_batch);
     RK_FAIL_IF(d->n_features > 0 && !ids, RK_INVALID_ARGUMENT, "a lookup needs ids");
     RK_FAIL_IF(d->n_under_way == 2, RK_INVALID_ARGUMENT, "two batches are already in flight on the GPU");
-    if (training && !d->of_ranks) RK_TRY(check_gradient_leaves(d, n));
+    if (training && !d->of_ranks) RK_TRY(check_one_micro_batch(d, n));
     rk_device_batch_context *batch_context = &d->batch_contexts[(d->oldest + d->n_under_way) % 2];
     RK_TRY(rk_device_batch_context_wait(batch_context));
     batch_context->training = training;

@@ -126,7 +126,7 @@ static rk_status allocate_collection(rk_embeddings *e, size_t n_tables, size_t n
     for (int i = 0; i < 2; i++) RK_TRY(rk_batch_context_init(&e->batch_contexts[i], n_tables, n_features));
     RK_TRY(rk_batch_context_init(&e->eval_batch, n_tables, n_features));
     RK_TRY(rk_pending_gradients_init(&e->pending, n_tables));
-    return rk_alloc(n_features, sizeof *e->leaves, &e->leaves);
+    return rk_alloc(n_features, sizeof *e->micro_batches, &e->micro_batches);
 }
 
 rk_status rk_embeddings_create_with_parts(const rk_embeddings_config *config, const rk_table_part *parts,
@@ -203,7 +203,8 @@ static void local_free(rk_embeddings *e) {
     rk_row_source_free(e->source);
     rk_free(e->tables);
     rk_name_index_release(&e->table_names);
-    RK_FREE_ALL(e->table_begins, e->scratch, e->features, e->feature_tables, e->by_table, e->leaves, e);
+    RK_FREE_ALL(e->table_begins, e->scratch, e->features, e->feature_tables, e->by_table, e->micro_batches,
+                e);
 }
 
 void rk_embeddings_free(rk_embeddings *e) {
@@ -339,8 +340,8 @@ rk_status rk_embeddings_state_dict(rk_embeddings *e, rk_state_dict *state) {
     return RK_OK;
 }
 
-void rk_embeddings_set_gradient_leaves(rk_embeddings *e, int32_t feature, rk_leaves leaves) {
-    e->leaves[feature] = leaves;
+void rk_embeddings_set_micro_batches(rk_embeddings *e, int32_t feature, rk_micro_batches micro_batches) {
+    e->micro_batches[feature] = micro_batches;
 }
 
 rk_status rk_embeddings_set_l2(rk_embeddings *e, const char *table, double l2, double l2_full) {

@@ -42,13 +42,14 @@ typedef struct rk_memory_traffic {
 } rk_memory_traffic;
 rk_memory_traffic rk_embeddings_memory_traffic(const rk_embeddings *embeddings);
 
-/* Leaves of the tree of sums that a feature's samples are: first_leaf + sample / leaf_samples (0: first_leaf
- * alone). All features are one leaf by default. */
-typedef struct rk_leaves {
-    uint32_t first_leaf;
-    int64_t leaf_samples;
-} rk_leaves;
-void rk_embeddings_set_gradient_leaves(rk_embeddings *embeddings, int32_t feature, rk_leaves leaves);
+/* The micro-batches of a feature's samples, whose gradients are the leaves of the tree of sums: sample s is
+ * of number first + s / samples (0: all are of the first). By default all features' samples are of one. */
+typedef struct rk_micro_batches {
+    uint32_t first;
+    int64_t samples;
+} rk_micro_batches;
+void rk_embeddings_set_micro_batches(rk_embeddings *embeddings, int32_t feature,
+                                     rk_micro_batches micro_batches);
 
 /* parts [n_tables]: what of each table is here; NULL: all. Their names, where they have any, must outlive the
  * collection. */

@@ -89,10 +89,10 @@ struct rk_embeddings {
     double learning_rate_factor;
     int64_t timestamp; /* of the next batch for training, or RK_NO_TIMESTAMP */
     rk_pending_gradients pending;
-    rk_leaves *leaves;     /* [n_features] */
-    rk_row_source *source; /* of rows that are only read; NULL: all are the tables' own */
-    bool pins_rows;        /* lookups of dynamic tables may wait for their backwards: it is the public one */
-    atomic_int n_waiting;  /* lookups that do, */
+    rk_micro_batches *micro_batches; /* [n_features] */
+    rk_row_source *source;           /* of rows that are only read; NULL: all are the tables' own */
+    bool pins_rows;       /* lookups of dynamic tables may wait for their backwards: it is the public one */
+    atomic_int n_waiting; /* lookups that do, */
     rk_lookup *first_waiting, *last_waiting; /* and which (collection/embeddings_lookup.c); */
     int64_t oldest_pending;                  /* the least number of those whose backwards wait for a step */
     bool takes_rows; /* what it gets for a dynamic table's keys are the rows that these have */

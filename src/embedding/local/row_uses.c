@@ -130,14 +130,14 @@ rk_status rk_row_uses_prepare(const rk_embeddings *e, rk_batch_context *batch_co
     for (int32_t s = 0; s < plan->n_sources; s++) {
         const rk_feature_bags *use = bags_of_source(e, batch_context, t, s);
         int32_t f = e->by_table[e->table_begins[t] + s], length = e->features[f].max_sequence_length;
-        rk_leaves leaves = e->leaves[f];
+        rk_micro_batches micro_batches = e->micro_batches[f];
         plan->sources[s] = (rk_gradient_source){.length = length ? length : 1,
                                                 .first_bag = (uint32_t)n_bags,
                                                 .scales = use->scales,
-                                                .first_leaf = leaves.first_leaf,
-                                                .leaf_bags = leaves.leaf_samples * (length ? length : 1)};
-        plan->has_leaves |= leaves.first_leaf != plan->sources[0].first_leaf ||
-                            (leaves.leaf_samples && use->n > leaves.leaf_samples);
+                                                .first_leaf = micro_batches.first,
+                                                .leaf_bags = micro_batches.samples * (length ? length : 1)};
+        plan->has_leaves |= micro_batches.first != plan->sources[0].first_leaf ||
+                            (micro_batches.samples && use->n > micro_batches.samples);
         n_bags += use->n_bags;
     }
     RK_TRY(reserve_row_uses(e, batch_context, t, plan));

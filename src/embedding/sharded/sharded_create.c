@@ -188,9 +188,9 @@ static rk_status create_trainer_tables(rk_sharded *s, const rk_sharded_options *
                             .unplanned = o->placements[t].owner_pooling && !o->placements[t].replicated};
     RK_TRY(rk_embeddings_create_with_parts(c, parts, &s->trainer_tables));
     for (int32_t f = 0; f < c->n_features; f++)
-        rk_embeddings_set_gradient_leaves(
+        rk_embeddings_set_micro_batches(
             s->trainer_tables, f,
-            (rk_leaves){(uint32_t)o->first_micro_batches[s->rank], o->micro_batch_samples});
+            (rk_micro_batches){(uint32_t)o->first_micro_batches[s->rank], o->micro_batch_samples});
     return RK_OK;
 }
 
@@ -272,9 +272,9 @@ static rk_status create_local_tables(rk_sharded *s, const rk_sharded_options *o)
     for (int32_t r = 0; r < s->roles.n_trainers; r++)
         for (int32_t i = 0; i < rk_sharded_n_local_streams(s); i++) {
             bool bags = s->streams[s->streams_of[s->rank][i]].feature >= 0;
-            rk_embeddings_set_gradient_leaves(
+            rk_embeddings_set_micro_batches(
                 s->store, rk_sharded_stored_feature(s, r, i),
-                (rk_leaves){(uint32_t)o->first_micro_batches[r], bags ? o->micro_batch_samples : 0});
+                (rk_micro_batches){(uint32_t)o->first_micro_batches[r], bags ? o->micro_batch_samples : 0});
         }
 done:
     release_store_config(&c);

@@ -186,18 +186,18 @@ typedef struct rk_cuda_activation {
     X(rk_cuda_write_back_cache,                                                                             \
       (rk_stream *stream, const rk_cuda_table *tables, uint32_t table, uint64_t n_places, bool invalidate)) \
     X(rk_cuda_lookup, (rk_stream *stream, uint32_t n_most_tiles, uint32_t n_most_chunks,                    \
-                        const rk_cuda_batch *batch, const rk_cuda_activation *to))                               \
+                        const rk_cuda_batch *batch, const rk_cuda_activation *to))                           \
     X(rk_cuda_flag_gradients_not_finite,                                                                    \
-      (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch, const rk_cuda_activation *gradients,      \
+      (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch, const rk_cuda_activation *gradients,  \
        uint32_t *stop))                                                                                     \
     X(rk_cuda_sum_frequent_rows, (rk_stream *stream, uint32_t n_most_chunks, const rk_cuda_batch *batch,    \
-                                  const rk_cuda_activation *gradients, const uint32_t *stop))                    \
+                                  const rk_cuda_activation *gradients, const uint32_t *stop))                \
     X(rk_cuda_update_rows,                                                                                  \
       (rk_stream *stream, uint32_t n_most, bool sums, const rk_cuda_batch *batch,                           \
-       const rk_cuda_step *steps, const rk_cuda_activation *gradients, const uint32_t *stop))                    \
+       const rk_cuda_step *steps, const rk_cuda_activation *gradients, const uint32_t *stop))                \
     X(rk_cuda_update_all_rows,                                                                              \
       (rk_stream *stream, uint64_t n_rows, bool sums, const rk_cuda_batch *batch, uint32_t table,           \
-       const rk_cuda_step *steps, const rk_cuda_activation *gradients, const uint32_t *stop))                    \
+       const rk_cuda_step *steps, const rk_cuda_activation *gradients, const uint32_t *stop))                \
     X(rk_cuda_sum_row_gradients,                                                                            \
       (rk_stream *stream, uint32_t n_most, const rk_cuda_batch *batch, const rk_cuda_activation *gradients))
 // clang-format on

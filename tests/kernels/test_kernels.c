@@ -390,7 +390,7 @@ static void test_sort_uses(void **state) {
     enum { MOST = 3000 };
     static rk_row_use uses[MOST], aside[MOST];
     for (int bits = 0; bits <= 32; bits++)
-        for (int64_t n = 0; n <= MOST; n = n * 3 + 1) {
+        for (int64_t n = 0; n <= MOST; n = n * 2 + 1) {
             for (uint32_t i = 0; i < (uint32_t)n; i++)
                 uses[i] = rk_row_use_make((uint32_t)rk_rng_below(&rng, (uint64_t)1 << bits), i);
             rk_sort_row_uses(uses, n, bits, aside);

@@ -16,9 +16,14 @@ size_t rk_state_dict_row_bytes(const rk_state_dict_entry *entry) {
 
 void rk_state_dict_copy_rows(const rk_state_dict_entry *entry, int64_t first, int64_t n, void *to) {
     size_t row_bytes = rk_state_dict_row_bytes(entry), stride = rk_state_dict_stride(entry);
-    for (int64_t i = first; i < first + n; i++)
-        memcpy((char *)to + (size_t)(i - first) * row_bytes,
-               (const char *)entry->data + (size_t)(entry->order ? entry->order[i] : i) * stride, row_bytes);
+    for (int64_t i = first; i < first + n; i++) {
+        char *out = (char *)to + (size_t)(i - first) * row_bytes;
+        if (entry->read_row)
+            entry->read_row(entry->data, entry->order[i], out);
+        else
+            memcpy(out, (const char *)entry->data + (size_t)(entry->order ? entry->order[i] : i) * stride,
+                   row_bytes);
+    }
 }
 
 rk_status rk_state_dict_add(rk_state_dict *state, const char *name, rk_dtype type, int64_t dim0, int64_t dim1,

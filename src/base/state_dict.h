@@ -20,17 +20,21 @@ typedef enum rk_state_dict_kind {
     RK_STATE_STATISTIC  /* what a forward pass in training changes */
 } rk_state_dict_kind;
 
+/* Row `row` of what `data` stands for. */
+typedef void (*rk_read_state_row)(const void *data, int64_t row, void *to);
+
 typedef struct rk_state_dict_entry {
     char *name;
     rk_dtype type;
     rk_state_dict_kind kind;
     int32_t n_dims;
     int64_t dims[2];
-    void *data;           /* a view of the live values, row major */
-    const int64_t *order; /* NULL; or [dims[0]]: row i is data's row order[i], and is only read */
-    size_t stride;        /* bytes from a row of data to the next; 0: they are packed */
-    bool moves;           /* the values are elsewhere after a training step */
-    bool shared;          /* every trainer has it: the first one writes it */
+    void *data;                 /* a view of the live values, row major */
+    const int64_t *order;       /* NULL; or [dims[0]]: row i is data's row order[i], and is only read */
+    rk_read_state_row read_row; /* NULL; or what reads a row, in place of data's bytes: there is an order */
+    size_t stride;              /* bytes from a row of data to the next; 0: they are packed */
+    bool moves;                 /* the values are elsewhere after a training step */
+    bool shared;                /* every trainer has it: the first one writes it */
 } rk_state_dict_entry;
 
 typedef struct rk_state_dict {

@@ -7,6 +7,7 @@
 
 #include <reckon/table.h>
 
+#include "base/integers.h"
 #include "base/thread/partition.h"
 
 typedef struct rk_dynamic_config {
@@ -55,9 +56,21 @@ static inline int64_t rk_dynamic_choose_buckets(int64_t max_capacity, int64_t wa
 /* The most rows that keys without one may share. */
 #define RK_MOST_COLD_ROWS 100000000000000ll
 
+/* Whether rows that are not in memory are on a disk; what only reads has all of them in memory. */
+static inline bool rk_dynamic_has_disk_rows(const rk_dynamic_config *config) {
+    return config->storage && !config->is_read;
+}
+
 /* What a row of a full table takes beside its values: key, last batch and count, and a tenth of a line of 64
  * bytes in the index. */
 enum { RK_KEY_BYTES = 8 + 4 + 4 + 7 };
+
+/* Of a table with rows on a disk: last batch, count and where the row is, and beside what its bucket does not
+ * say of the key's hash a byte for blocks that are 31/32 full (dynamic/disk_keys.h). */
+enum { RK_DISK_KEY_BYTES = 4 + 2 + 6 + 1 };
+static inline int rk_dynamic_bytes_of_hash(const rk_dynamic_config *config) {
+    return (64 - (rk_bit_width((uint64_t)config->n_buckets) - 1) + 7) / 8;
+}
 
 /* What counts of keys without a row take for each row, at most: two keys, 12 bytes each in a list that is 4/5
  * full, or the counters of a sketch (embedding/dynamic/key_sketch.h). */
@@ -70,7 +83,9 @@ static inline int rk_dynamic_counter_bytes(const rk_dynamic_config *config) {
 }
 
 static inline int rk_dynamic_key_bytes(const rk_dynamic_config *config) {
-    return RK_KEY_BYTES + rk_dynamic_counter_bytes(config);
+    int bytes = rk_dynamic_has_disk_rows(config) ? RK_DISK_KEY_BYTES + rk_dynamic_bytes_of_hash(config)
+                                                 : RK_KEY_BYTES;
+    return bytes + rk_dynamic_counter_bytes(config);
 }
 
 static inline bool rk_dynamic_has_sketches(const rk_dynamic_config *config) {

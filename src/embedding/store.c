@@ -128,7 +128,7 @@ rk_store *rk_store_none(void) {
                                      .backward = none_backward,
                                      .end = none_end,
                                      .flush = rk_store_noop,
-                                     .reload = rk_store_noop_void,
+                                     .reload = rk_store_noop,
                                      .load_keys = rk_store_noop_load_keys,
                                      .number_keys = rk_store_noop,
                                      .state = none_state,

@@ -73,8 +73,8 @@ typedef struct rk_store_ops {
     /* RK_NOT_FINITE, with nothing updated, only from stores that find_not_finite. */
     rk_status (*end)(rk_store *store, bool applies);
 
-    rk_status (*flush)(rk_store *store); /* all updates are done: rows may be read */
-    void (*reload)(rk_store *store);     /* rows were written to: the next batch sees them */
+    rk_status (*flush)(rk_store *store);  /* all updates are done: rows may be read */
+    rk_status (*reload)(rk_store *store); /* rows were written to: the next batch sees them */
     /* Before the values of a checkpoint are read into the state: NULL empties the dynamic tables; then all of
      * the checkpoint's tensors of 64-bit integers, of which those of such tables give keys their rows
      * (rk_embeddings_load_keys). */

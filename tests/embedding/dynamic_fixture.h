@@ -234,9 +234,9 @@ static inline void assert_as_reference(const reference *r, rk_embeddings *e) {
         uint32_t uses = rk_key_bucket_read_count(&t->buckets[bucket_number_of(r, k->key)], k->key);
         assert_int_equal(uses, k->has_row ? 0 : k->candidate);
         if (!row) continue;
-        assert_int_equal(t->info[row].key, k->key);
-        assert_int_equal(t->info[row].last_batch, k->last);
-        assert_int_equal(t->info[row].count, k->count);
+        assert_int_equal(rk_dynamic_key_of_row(t, row), k->key);
+        assert_int_equal(*rk_dynamic_last_batch(t, row), k->last);
+        assert_int_equal(rk_dynamic_count_of_row(t, row), k->count);
     }
     assert_int_equal(t->n_keys, n);
     assert_int_equal(t->totals.n_admitted, r->n_admitted);
@@ -273,7 +273,7 @@ static inline rk_status take_state(rk_embeddings *to, rk_embeddings *from) {
         assert_null(read.entries[i].order);
         take_entry(&read.entries[i], entry);
     }
-    rk_embeddings_finish_loading(to);
+    RK_GOTO(rk_embeddings_finish_loading(to));
 done:
     rk_state_dict_release(&state);
     rk_state_dict_release(&read);

@@ -200,7 +200,7 @@ static void test_batches_that_start_over(void **state) {
     assert_int_equal(n, 200);
     t->is_loading = true;
     t->n_batches = 0;
-    rk_embeddings_finish_loading(e);
+    OK(rk_embeddings_finish_loading(e));
     for (int i = 0; i < 3; i++) train_step(e, 0, many);
     assert_int_equal(t->n_keys, n);
     train_step(e, 0, many);

@@ -145,7 +145,8 @@ static void compare(const rk_dynamic_config *config, rk_optimizer_kind kind, int
     rk_disk_row_cache_finish_background(other->tables[0].tier);
     rk_row_log_counts counts = rk_row_log_read_counts(t->log);
     int64_t n_there = 0;
-    for (int64_t row = 0; row < t->n_rows; row++) n_there += t->where[row] != 0;
+    for (int64_t row = 0; (row = rk_dynamic_next_disk_row(t->table, row)); row++)
+        n_there += rk_dynamic_read_where(t->table, row) != 0;
     assert_int_equal(n_there, dynamic_of(other)->n_keys);
     if (rows < 400) assert_true(counts.n_written_bytes > 0 || counts.n_records > 0);
     rk_embeddings_free(e);
@@ -166,6 +167,46 @@ static void test_bits_of_rows_in_memory(void **state) {
             OK(rk_parallel_set_threads(1 + i));
             compare(&config, i % 2 ? RK_OPTIMIZER_ADAM : RK_OPTIMIZER_ADAGRAD, rows[i]);
         }
+}
+
+/* Keys of one bucket, of hashes that differ in a few bits, and in none of those that are looked at first. */
+static int64_t key_alike(int64_t i) {
+    return rk_key_of_hash(((uint64_t)(i / 2) << 33) + (uint64_t)(i % 2) * UINT32_MAX);
+}
+
+/* What is decided is what the reference has, and rows are those of a table in memory. */
+static void test_keys_alike(void **state) {
+    (void)state;
+    enum { USES = 200 };
+    static reference known;
+    rk_dynamic_config config = usual;
+    config.n_buckets = 2;
+    config.max_capacity = 500;
+    for (int policy = RK_EVICTION_LRU; policy <= RK_EVICTION_NONE; policy++) {
+        config.policy = policy;
+        config.min_count = 1 + policy % 2;
+        config.ttl_steps = policy == RK_EVICTION_NONE ? 20 : 0;
+        rk_dynamic_config tiered = on_disk(&config, 60);
+        rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_ADAM, 2),
+                      *other = make_dynamic(&tiered, RK_OPTIMIZER_ADAM, 2);
+        known = (reference){.config = tiered, .table = dynamic_of(other)};
+        for (int b = 0; b < 40; b++) {
+            static float before[2 * N * DIM];
+            rk_rng rng = {(uint64_t)b, 48, 0};
+            for (int64_t i = 0; i < USES; i++) keys[i] = key_alike((int64_t)rk_rng_below(&rng, 700) + 10 * b);
+            train_step(e, USES / 2, keys);
+            memcpy(before, values, sizeof before);
+            train_step(other, USES / 2, keys);
+            assert_memory_equal(values, before, USES * DIM * sizeof *values);
+            step_reference(&known, USES, keys);
+            assert_as_reference(&known, other);
+        }
+        assert_int_equal(rk_dynamic_bucket_of_key(&config, key_alike(1089)), 0);
+        assert_true(known.n_evicted > 100 || policy == RK_EVICTION_NONE);
+        assert_same_tables(e, other);
+        rk_embeddings_free(e);
+        rk_embeddings_free(other);
+    }
 }
 
 /* Saved, then read into a table with other memory, and into one that has all rows in it. */
@@ -243,7 +284,7 @@ static void give_keys(rk_embeddings *to, rk_embeddings *from) {
     rk_state_dict_copy_rows(entry, 0, entry->dims[0], list);
     OK(rk_embeddings_load_keys(to,
                                &(rk_stored_keys){"table/t/keys", 0, entry->dims[0], entry->dims[0], list}));
-    rk_embeddings_finish_loading(to);
+    OK(rk_embeddings_finish_loading(to));
     rk_free(list);
     rk_state_dict_release(&state);
 }
@@ -356,7 +397,7 @@ static void test_rows_after_a_failure(void **state) {
         for (int i = 0; i < 2 * OTHERS; i++) others[i] = 1000 * (b + 1) + i;
         train_step(e, OTHERS, others);
     }
-    assert_true(t->where[row_of(e, KEY)] == (uint64_t)1 << 63);
+    assert_true(rk_dynamic_read_where(t->table, row_of(e, KEY)) == RK_TIER_ON_DISK);
     OK(rk_make_directories(saved_folder()));
     OK(rk_embeddings_save_rows(e, saved_folder()));
     snprintf(where, sizeof where, "%s/t", rows_folder());
@@ -499,6 +540,7 @@ static void test_out_of_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_bits_of_rows_in_memory, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_keys_alike, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_going_on, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_other_parts, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_damage_ends_the_batch, make_folder, remove_folder),

@@ -43,7 +43,7 @@ static bool load(rk_embeddings *e, rest *r, int64_t n_keys, int64_t n_candidates
                 ((uint8_t *)entry->data)[(size_t)row * rk_state_dict_stride(entry) + b] = next(r);
     }
     rk_state_dict_release(&state);
-    rk_embeddings_finish_loading(e);
+    if (rk_embeddings_finish_loading(e) != RK_OK) abort();
     return true;
 }
 

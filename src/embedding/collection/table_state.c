@@ -516,7 +516,7 @@ rk_status rk_embeddings_write_state(rk_embeddings *e, const char *table, int32_t
     if (status == RK_OK) status = fill_local_state(e, t, &given);
     status = agree_on_status(e, status);
     if (status != RK_OK) clear_table(e, t);
-    rk_embeddings_finish_loading(local_tables_of(e));
-    RK_TRY(status);
+    rk_status finished = rk_embeddings_finish_loading(local_tables_of(e));
+    RK_TRY(status == RK_OK ? finished : status);
     return number_keys_over_ranks(e);
 }

@@ -91,9 +91,18 @@ static void begin_time_of_batch(rk_dynamic_table *t, int64_t timestamp) {
     find_buckets_scanned_by_clock(t);
 }
 
+/* What a checkpoint was written from is given back, as rows get other numbers. */
+static rk_status begin_batch_on_disk(rk_dynamic_table *t) {
+    rk_free(t->order);
+    t->order = NULL;
+    t->order_capacity = 0;
+    return rk_dynamic_rebuild_stale_buckets(t);
+}
+
 rk_status rk_dynamic_begin_batch(rk_dynamic_table *t, const rk_key_uses *uses, int32_t n_uses,
                                  int64_t timestamp) {
     t->n_chunks = 0;
+    if (t->disk_keys) RK_TRY(begin_batch_on_disk(t));
     begin_time_of_batch(t, timestamp);
     RK_TRY(rk_reserve(&t->use_begins, &t->use_begins_capacity, (size_t)n_uses + 1, sizeof *t->use_begins));
     t->use_begins[0] = 0;
@@ -218,22 +227,22 @@ static rk_status refuse_keys_without_room(const rk_dynamic_table *t, rk_key_grou
 
 /* Whether row a is to go after row b. */
 static bool is_more_recently_used(const rk_dynamic_table *t, int64_t a, int64_t b) {
-    return t->info[a].last_batch != t->info[b].last_batch ? t->info[a].last_batch > t->info[b].last_batch
-                                                          : rk_dynamic_row_has_smaller_key(t, b, a);
+    int32_t last_a = *rk_dynamic_last_batch(t, a), last_b = *rk_dynamic_last_batch(t, b);
+    return last_a != last_b ? last_a > last_b : rk_dynamic_row_has_smaller_key(t, b, a);
 }
 
 static bool is_more_frequently_used(const rk_dynamic_table *t, int64_t a, int64_t b) {
-    return t->info[a].count != t->info[b].count ? t->info[a].count > t->info[b].count
-                                                : is_more_recently_used(t, a, b);
+    int32_t count_a = rk_dynamic_count_of_row(t, a), count_b = rk_dynamic_count_of_row(t, b);
+    return count_a != count_b ? count_a > count_b : is_more_recently_used(t, a, b);
 }
 
 /* Of a bucket, those that are not pinned: into `left`. */
-static rk_status list_unpinned_rows(const rk_dynamic_table *t, rk_key_group *group,
-                                    const rk_key_bucket *bucket) {
-    RK_TRY(rk_reserve(&group->left, &group->left_capacity, bucket->n, sizeof *group->left));
+static rk_status list_unpinned_rows(const rk_dynamic_table *t, rk_key_group *group, uint32_t bucket) {
+    uint32_t n = t->buckets[bucket].n;
+    RK_TRY(rk_reserve(&group->left, &group->left_capacity, n, sizeof *group->left));
     group->n_left = 0;
-    rk_key_bucket_list_rows(bucket, group->left);
-    for (uint32_t i = 0; i < bucket->n; i++)
+    rk_dynamic_list_rows(t, bucket, group->left);
+    for (uint32_t i = 0; i < n; i++)
         if (!rk_dynamic_is_pinned(t, group->left[i])) group->left[group->n_left++] = group->left[i];
     return RK_OK;
 }
@@ -273,7 +282,7 @@ static int64_t next_bucket_to_scan(const rk_dynamic_table *t, int64_t bucket) {
 
 static int64_t count_expired_rows(const rk_dynamic_table *t, const rk_key_group *group) {
     int64_t n = 0;
-    for (size_t i = 0; i < group->n_left; i++) n += t->info[group->left[i]].last_batch <= t->expired;
+    for (size_t i = 0; i < group->n_left; i++) n += *rk_dynamic_last_batch(t, group->left[i]) <= t->expired;
     return n;
 }
 
@@ -314,7 +323,7 @@ static rk_status make_room_in_bucket(rk_dynamic_table *t, rk_key_group *group, u
     int64_t capacity = rk_dynamic_bucket_capacity(t, number), n_new = (int64_t)(last - first), n = bucket->n;
     size_t n_before = group->n_evicted;
     if (has_turn || n + n_new > capacity) {
-        RK_TRY(list_unpinned_rows(t, group, bucket));
+        RK_TRY(list_unpinned_rows(t, group, number));
         RK_TRY(choose_evictions_of_bucket(t, group, number, has_turn, n_new));
         n -= (int64_t)(group->n_evicted - n_before);
     }
@@ -382,8 +391,19 @@ rk_status rk_dynamic_decide_admissions(rk_dynamic_table *t, size_t number) {
     return reserve_candidate_counts(t, group);
 }
 
+/* Buckets have made room for their new rows; what is left are counts. */
+static rk_status reserve_counts_of_disk_rows(rk_dynamic_table *t) {
+    uint64_t n = 0;
+    for (size_t c = 0; c < t->n_chunks; c++) n += t->chunks[c].n_over;
+    for (size_t g = 0; g < t->n_groups; g++)
+        for (size_t i = 0; i < t->groups[g].n_created; i++) n += t->groups[g].created[i].uses > UINT16_MAX;
+    return rk_dynamic_reserve_counts_over(t, n);
+}
+
 /* A group takes the rows that it gives up, then free ones, then such as were never in use. */
 rk_status rk_dynamic_reserve_new_rows(rk_dynamic_table *t, int64_t *n_places) {
+    *n_places = 0;
+    if (t->disk_keys) return reserve_counts_of_disk_rows(t);
     int64_t n_free = t->n_free, n_used = t->n_used, n_evicted = 0;
     for (size_t g = 0; g < t->n_groups; g++) {
         rk_key_group *group = &t->groups[g];
@@ -415,6 +435,9 @@ static void evict_from_bucket(rk_dynamic_table *t, rk_key_group *group, size_t f
 }
 
 static void apply_evictions(rk_dynamic_table *t, rk_key_group *group) {
+    for (size_t i = 0; i < group->n_evicted && t->disk_keys; i++)
+        rk_dynamic_remove_disk_row(t, group->evicted[i]);
+    if (t->disk_keys) return;
     for (size_t first = 0, last; first < group->n_evicted; first = last) {
         const rk_key_bucket *bucket = bucket_of_key(t, t->info[group->evicted[first]].key);
         for (last = first + 1;
@@ -430,17 +453,28 @@ static int64_t row_for_new_key(const rk_dynamic_table *t, const rk_key_group *gr
     return k < group->n_free ? t->free_rows[group->first_free + k] : group->first_used + k - group->n_free;
 }
 
+static void insert_disk_row(rk_dynamic_table *t, uint32_t bucket, rk_new_key *new_key) {
+    new_key->row = rk_dynamic_insert_disk_row(t, bucket, new_key->key, rk_dynamic_current_batch(t));
+    rk_dynamic_add_to_disk_row(t, new_key->row, new_key->uses);
+}
+
+static void insert_row(rk_dynamic_table *t, rk_key_bucket *bucket, const rk_new_key *new_key) {
+    t->info[new_key->row] = (rk_key_info){new_key->key, rk_dynamic_current_batch(t), (int32_t)new_key->uses};
+    rk_key_bucket_insert(bucket, new_key->key, new_key->row);
+}
+
 static void insert_new_keys(rk_dynamic_table *t, rk_key_group *group) {
     size_t n = 0;
     for (size_t i = 0; i < group->n_created; i++) {
         rk_new_key *new_key = &group->created[i];
         if (!new_key->row) continue;
         rk_key_bucket *bucket = bucket_of_key(t, new_key->key);
-        new_key->row = row_for_new_key(t, group, n++);
-        t->info[new_key->row].key = new_key->key;
-        t->info[new_key->row].last_batch = rk_dynamic_current_batch(t);
-        t->info[new_key->row].count = (int32_t)new_key->uses;
-        rk_key_bucket_insert(bucket, new_key->key, new_key->row);
+        if (t->disk_keys) {
+            insert_disk_row(t, (uint32_t)(bucket - t->buckets), new_key);
+        } else {
+            new_key->row = row_for_new_key(t, group, n++);
+            insert_row(t, bucket, new_key);
+        }
         if (!t->sketches) rk_key_bucket_remove_count(bucket, new_key->key);
     }
 }
@@ -489,30 +523,42 @@ void rk_dynamic_apply_admissions(rk_dynamic_table *t, size_t number) {
     write_rows_of_new_keys(t, group);
 }
 
+static void rebase_row(const rk_dynamic_table *t, int64_t row, int64_t moved) {
+    int32_t *last_batch = rk_dynamic_last_batch(t, row);
+    if (*last_batch) *last_batch = *last_batch > moved ? (int32_t)(*last_batch - moved) : 1;
+}
+
 /* Once in a billion batches. Rows that were not used for that long are equally old. */
 static void rebase_batch_numbers(rk_dynamic_table *t) {
     int64_t moved = rk_dynamic_base_batch_number(t->n_batches) - t->first_batch;
     if (!moved) return;
-    for (int64_t row = t->n_shared; row < t->n_used; row++)
-        if (t->info[row].last_batch)
-            t->info[row].last_batch =
-                t->info[row].last_batch > moved ? (int32_t)(t->info[row].last_batch - moved) : 1;
+    if (t->disk_keys)
+        for (int64_t row = 0; (row = rk_dynamic_next_disk_row(t, row)); row++) rebase_row(t, row, moved);
+    else
+        for (int64_t row = t->n_shared; row < t->n_used; row++) rebase_row(t, row, moved);
     t->first_batch += moved;
 }
 
-void rk_dynamic_end_batch(rk_dynamic_table *t) {
-    for (size_t g = 0; g < t->n_groups; g++) { /* what was free was taken from the end */
-        t->n_free -= t->groups[g].n_free;
+/* What was free was taken from the end. */
+static void take_and_free_rows(rk_dynamic_table *t) {
+    for (size_t g = 0; g < t->n_groups; g++) {
         int64_t n_more = (int64_t)t->groups[g].n_admitted - (int64_t)t->groups[g].n_evicted;
-        t->n_keys += n_more;
+        t->n_free -= t->groups[g].n_free;
         if (n_more > t->groups[g].n_free) t->n_used += n_more - t->groups[g].n_free;
-        t->totals.n_admitted += (int64_t)t->groups[g].n_admitted;
-        t->totals.n_evicted += (int64_t)t->groups[g].n_evicted;
-        t->totals.n_refused += t->groups[g].n_refused;
     }
     for (size_t g = 0; g < t->n_groups; g++)
         for (size_t i = t->groups[g].n_admitted; i < t->groups[g].n_evicted; i++)
             t->free_rows[t->n_free++] = t->groups[g].evicted[i];
+}
+
+void rk_dynamic_end_batch(rk_dynamic_table *t) {
+    for (size_t g = 0; g < t->n_groups; g++) {
+        t->n_keys += (int64_t)t->groups[g].n_admitted - (int64_t)t->groups[g].n_evicted;
+        t->totals.n_admitted += (int64_t)t->groups[g].n_admitted;
+        t->totals.n_evicted += (int64_t)t->groups[g].n_evicted;
+        t->totals.n_refused += t->groups[g].n_refused;
+    }
+    if (!t->disk_keys) take_and_free_rows(t);
     t->n_batches++;
     t->clock = t->next_clock;
     t->n_chunks = 0;

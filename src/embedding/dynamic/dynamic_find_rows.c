@@ -32,25 +32,41 @@ typedef struct pipeline {
     int filled;
 } pipeline;
 
+/* Lower bits of 32 hashes, and when their rows were used last: two lines of a cache each. */
+static void prefetch_disk_keys(const rk_disk_keys *bucket, uint64_t hash) {
+    const char *block = rk_disk_keys_first_block(bucket, hash);
+    for (int line = 0; line < 4; line++) __builtin_prefetch(block + 64 * line);
+}
+
 /* The bucket is kept, as a compiler may leave out a function that only fetches. */
 static void prefetch_bucket_lines(const rk_dynamic_table *t, stage *s) {
     for (int i = 0; i < s->n; i++) {
         sought_key *sought = &s->keys[i];
-        sought->bucket = &t->buckets[rk_dynamic_bucket_of_hash(&t->config, sought->hash)];
-        if (sought->bucket->n) __builtin_prefetch(rk_key_bucket_first_line(sought->bucket, sought->hash));
+        uint32_t number = rk_dynamic_bucket_of_hash(&t->config, sought->hash);
+        sought->bucket = &t->buckets[number];
+        if (!sought->bucket->n) continue;
+        if (t->disk_keys)
+            prefetch_disk_keys(&t->disk_keys[number], sought->hash);
+        else
+            __builtin_prefetch(rk_key_bucket_first_line(sought->bucket, sought->hash));
     }
 }
 
 static void guess_rows_by_tag(const rk_dynamic_table *t, stage *s) {
     for (int i = 0; i < s->n; i++) {
-        s->keys[i].row = rk_key_bucket_guess_row(s->keys[i].bucket, s->keys[i].hash);
-        __builtin_prefetch(&t->info[s->keys[i].row], 1);
+        sought_key *sought = &s->keys[i];
+        if (t->disk_keys) { /* which is no guess */
+            sought->row = rk_dynamic_find_disk_row(t, (uint32_t)(sought->bucket - t->buckets), sought->hash);
+            continue;
+        }
+        sought->row = rk_key_bucket_guess_row(sought->bucket, sought->hash);
+        __builtin_prefetch(&t->info[sought->row], 1);
     }
 }
 
 /* Another key may have the same bits in its entry. */
 static void confirm_guessed_rows(const rk_dynamic_table *t, stage *s) {
-    for (int i = 0; i < s->n; i++) {
+    for (int i = 0; i < s->n && !t->disk_keys; i++) {
         sought_key *sought = &s->keys[i];
         if (sought->row && t->info[sought->row].key != sought->key)
             sought->row = rk_key_bucket_find(sought->bucket, t->info, sought->key);
@@ -72,7 +88,10 @@ static stage *advance_pipeline(const rk_dynamic_table *t, pipeline *p) {
 }
 
 int64_t rk_dynamic_find_row(const rk_dynamic_table *t, int64_t key) {
-    return rk_key_bucket_find(&t->buckets[rk_dynamic_bucket_of_key(&t->config, key)], t->info, key);
+    uint64_t hash = rk_key_hash(key);
+    uint32_t bucket = rk_dynamic_bucket_of_hash(&t->config, hash);
+    return t->disk_keys ? rk_dynamic_find_disk_row(t, bucket, hash)
+                        : rk_key_bucket_find(&t->buckets[bucket], t->info, key);
 }
 
 static void write_found_row(const rk_dynamic_table *t, const sought_key *sought) {
@@ -143,7 +162,7 @@ static uint64_t recent_hash(int64_t key) {
 
 /* The row is marked as used by this batch, so that it stays. Other chunks may do the same. */
 static void mark_row_used(search *s, const sought_key *sought) {
-    int32_t *last_batch = &s->table->info[sought->row].last_batch;
+    int32_t *last_batch = rk_dynamic_last_batch(s->table, sought->row);
     uint32_t number = ++s->chunk->n_found;
     s->found[number] =
         (rk_found_row){sought->row, __atomic_load_n(last_batch, __ATOMIC_RELAXED), sought->uses};
@@ -225,6 +244,16 @@ static void sort_absent_uses_by_group(const rk_dynamic_table *t, rk_key_chunk *c
         dealt[next[rk_dynamic_group_of_hash(t, absent[i].hash)]++] = absent[i];
 }
 
+/* Where all chunks together use a row so often that its count passes what an entry has room for, one of them
+ * has its share of that. */
+static uint32_t count_rows_that_may_pass(const rk_dynamic_table *t, const rk_key_chunk *chunk) {
+    const rk_found_row *found = found_rows_of_chunk(t, chunk);
+    uint32_t n = 0;
+    for (uint32_t i = 1; i <= chunk->n_found; i++)
+        n += rk_dynamic_may_count_pass(t, found[i].row, (uint64_t)found[i].uses * t->n_chunks);
+    return n;
+}
+
 void rk_dynamic_find_rows_of_chunk(rk_dynamic_table *t, size_t number) {
     rk_key_chunk *chunk = &t->chunks[number];
     search s = {.table = t,
@@ -244,6 +273,7 @@ void rk_dynamic_find_rows_of_chunk(rk_dynamic_table *t, size_t number) {
     }
     for (int i = 0; i < N_STAGES; i++) resolve_found_keys(&s, advance_pipeline(t, &s.pipeline));
     if (chunk->n_absent) sort_absent_uses_by_group(t, chunk);
+    if (t->disk_keys) chunk->n_over = count_rows_that_may_pass(t, chunk);
 }
 
 static void add_uses_atomically(const rk_dynamic_table *t, int32_t *count, uint32_t uses) {
@@ -262,8 +292,11 @@ void rk_dynamic_count_uses_of_chunk(rk_dynamic_table *t, size_t number) {
     const rk_found_row *found = found_rows_of_chunk(t, chunk);
     for (uint32_t i = 1; i <= chunk->n_found; i++) {
         if (i + COUNTED_AHEAD <= chunk->n_found)
-            __builtin_prefetch(&t->info[found[i + COUNTED_AHEAD].row], 1);
-        add_uses_atomically(t, &t->info[found[i].row].count, found[i].uses);
+            __builtin_prefetch(rk_dynamic_last_batch(t, found[i + COUNTED_AHEAD].row), 1);
+        if (t->disk_keys)
+            rk_dynamic_add_to_disk_row(t, found[i].row, found[i].uses);
+        else
+            add_uses_atomically(t, &t->info[found[i].row].count, found[i].uses);
     }
 }
 
@@ -273,7 +306,7 @@ void rk_dynamic_cancel_batch(rk_dynamic_table *t) {
     for (size_t c = 0; c < t->n_chunks; c++) {
         const rk_found_row *found = found_rows_of_chunk(t, &t->chunks[c]);
         for (uint32_t i = 1; i <= t->chunks[c].n_found; i++)
-            if (found[i].last_batch != now) t->info[found[i].row].last_batch = found[i].last_batch;
+            if (found[i].last_batch != now) *rk_dynamic_last_batch(t, found[i].row) = found[i].last_batch;
     }
     t->n_chunks = 0;
 }

@@ -14,7 +14,7 @@ bool rk_dynamic_key_comes_before(const rk_dynamic_table *t, int64_t a, int64_t b
 }
 
 static bool row_key_comes_before(const rk_dynamic_table *t, int64_t a, int64_t b) {
-    return rk_dynamic_key_comes_before(t, t->info[a].key, t->info[b].key);
+    return rk_dynamic_key_comes_before(t, rk_dynamic_key_of_row(t, a), rk_dynamic_key_of_row(t, b));
 }
 
 void rk_dynamic_sort_by_key(const rk_dynamic_table *t, int64_t *rows, size_t n) {
@@ -46,7 +46,7 @@ static void list_keys_of_buckets(void *context, size_t task, int thread) {
     for (int64_t b = first; b < last && b < t->config.n_buckets; b++) {
         const rk_key_bucket *bucket = &t->buckets[b];
         if (bucket->n) {
-            rk_key_bucket_list_rows(bucket, t->order + l->rows[b]);
+            rk_dynamic_list_rows(t, (uint32_t)b, t->order + l->rows[b]);
             rk_dynamic_sort_rows(t, t->order + l->rows[b], bucket->n, rk_dynamic_row_has_smaller_key);
         }
         if (bucket->n_counted) list_candidates_of_bucket(t, bucket, l->candidates[b]);
@@ -79,11 +79,21 @@ rk_status rk_dynamic_list_keys(rk_dynamic_table *t) {
     return RK_OK;
 }
 
+static void release_loaded_info(rk_dynamic_table *t) {
+    rk_pages_free(t->info, t->info_bytes);
+    t->info = NULL;
+    t->info_bytes = 0;
+    t->n_used = t->n_shared;
+}
+
 void rk_dynamic_begin_loading(rk_dynamic_table *t) {
     for (int64_t b = t->first_bucket; b < t->end_bucket; b++) {
         rk_key_bucket_clear(&t->buckets[b]);
         rk_key_bucket_clear_counts(&t->buckets[b]);
+        if (t->disk_keys) rk_dynamic_clear_disk_rows(t, (uint32_t)b);
     }
+    rk_key_bucket_clear_counts(&t->counts_over);
+    if (t->disk_keys) release_loaded_info(t);
     t->n_keys = t->n_free = t->n_candidates = 0;
     t->n_used = t->n_shared;
     t->totals = (rk_dynamic_totals){0};
@@ -229,12 +239,20 @@ static rk_status duplicate_key_error(int64_t key) {
     return rk_error(RK_BAD_DATA, "the key %lld is there twice", (long long)key);
 }
 
+/* Of a row on a disk `row` is only where the rest of it is read to. */
 static rk_status insert_loaded_key(const load *l, uint32_t bucket, int64_t key, int64_t row) {
     rk_dynamic_table *t = l->table;
-    if (rk_key_bucket_find(&t->buckets[bucket], t->info, key)) return duplicate_key_error(key);
+    if (rk_dynamic_find_row(t, key)) return duplicate_key_error(key);
     t->info[row].key = key;
-    rk_key_bucket_insert(&t->buckets[bucket], key, row);
+    if (t->disk_keys)
+        (void)rk_dynamic_insert_disk_row(t, bucket, key, 1);
+    else
+        rk_key_bucket_insert(&t->buckets[bucket], key, row);
     return RK_OK;
+}
+
+static rk_status reserve_loaded_info(rk_dynamic_table *t, int64_t n_more) {
+    return rk_pages_reserve(&t->info, &t->info_bytes, (size_t)(t->n_used + n_more) * sizeof *t->info);
 }
 
 static rk_status reserve_more_rows(rk_dynamic_table *t, uint32_t bucket, uint32_t n_more) {
@@ -250,7 +268,8 @@ rk_status rk_dynamic_load_keys(rk_dynamic_table *t, int64_t first, int64_t total
               .take = insert_loaded_key,
               .reserve = reserve_more_rows,
               .failure = RK_FAILURE_INIT};
-    rk_status status = load_key_ranges(&l, &t->loaded, (rk_key_range){first, n, t->n_used}, total);
+    rk_status status = t->disk_keys ? reserve_loaded_info(t, l.n) : RK_OK;
+    if (status == RK_OK) status = load_key_ranges(&l, &t->loaded, (rk_key_range){first, n, t->n_used}, total);
     if (status != RK_OK) {
         rk_dynamic_begin_loading(t);
         return status;
@@ -299,9 +318,24 @@ static int64_t clamp_i64(int64_t value, int64_t least, int64_t most) {
     return value < least ? least : value > most ? most : value;
 }
 
+static rk_status take_loaded_disk_row(rk_dynamic_table *t, const rk_key_info *info) {
+    int64_t row = rk_dynamic_find_row(t, info->key);
+    if (!row) return RK_OK;
+    RK_TRY(rk_dynamic_reserve_counts_over(t, info->count > UINT16_MAX));
+    *rk_dynamic_last_batch(t, row) = info->last_batch;
+    rk_dynamic_add_to_disk_row(t, row, (uint32_t)info->count);
+    return RK_OK;
+}
+
+static rk_status take_loaded_disk_rows(rk_dynamic_table *t) {
+    for (int64_t row = t->n_shared; row < t->n_used; row++) RK_TRY(take_loaded_disk_row(t, &t->info[row]));
+    release_loaded_info(t);
+    return RK_OK;
+}
+
 /* Numbers that no table has are taken for the nearest that one may have. */
-void rk_dynamic_finish_loading(rk_dynamic_table *t) {
-    if (!t->is_loading) return;
+rk_status rk_dynamic_finish_loading(rk_dynamic_table *t) {
+    if (!t->is_loading) return RK_OK;
     t->n_batches = clamp_i64(t->n_batches, t->n_keys > 0, INT64_MAX / 2);
     t->first_batch = rk_dynamic_base_batch_number(t->n_batches);
     rk_stream_clock_check_loaded(&t->clock, t->n_batches);
@@ -313,6 +347,7 @@ void rk_dynamic_finish_loading(rk_dynamic_table *t) {
             (int32_t)clamp_i64(t->info[row].last_batch, 1, t->n_batches - t->first_batch);
         if (t->info[row].count < 0) t->info[row].count = 0;
     }
+    if (t->disk_keys) RK_TRY(take_loaded_disk_rows(t));
     for (int64_t i = 0; i < t->n_candidates; i++)
         if (t->candidate_counts[i] > 1)
             rk_key_bucket_add_count(&t->buckets[rk_dynamic_bucket_of_key(&t->config, t->candidate_keys[i])],
@@ -323,4 +358,5 @@ void rk_dynamic_finish_loading(rk_dynamic_table *t) {
         rk_key_sketch_recount_load(&sketch);
     }
     t->is_loading = false;
+    return RK_OK;
 }

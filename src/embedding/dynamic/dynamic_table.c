@@ -30,6 +30,7 @@ rk_status rk_dynamic_create(const rk_dynamic_config *config, uint64_t seed, uint
                             rk_dynamic_table **out) {
     rk_dynamic_table *t;
     RK_TRY(rk_alloc(1, sizeof *t, &t));
+    pthread_mutex_init(&t->over_mutex, NULL);
     t->config = *config;
     t->end_bucket = config->n_buckets;
     if (config->n_parts) {
@@ -44,8 +45,9 @@ rk_status rk_dynamic_create(const rk_dynamic_config *config, uint64_t seed, uint
     RK_GOTO(rk_alloc(RK_MAX_KEY_GROUPS, sizeof *t->groups, &t->groups));
     RK_GOTO(rk_pages_alloc((size_t)config->n_buckets * sizeof *t->buckets, &t->buckets));
     RK_GOTO(create_sketches(t));
+    if (rk_dynamic_has_disk_rows(config)) RK_GOTO(rk_dynamic_create_disk_keys(t));
     RK_GOTO(rk_dynamic_grow_rows(t, rk_dynamic_initial_rows(config)));
-    for (int64_t row = 0; row < t->n_shared; row++) t->info[row].key = t->first_cold + row;
+    for (int64_t row = 0; row < t->n_shared && t->info; row++) t->info[row].key = t->first_cold + row;
     *out = t;
     t = NULL;
 done:
@@ -66,6 +68,8 @@ void rk_dynamic_free(rk_dynamic_table *t) {
     rk_pages_free(t->buckets, (size_t)t->config.n_buckets * sizeof *t->buckets);
     rk_pages_free(t->sketches, (size_t)(t->end_bucket - t->first_bucket) * t->sketch_bytes);
     rk_pages_free(t->info, t->info_bytes);
+    rk_dynamic_free_disk_keys(t);
+    pthread_mutex_destroy(&t->over_mutex);
     release_groups(t);
     RK_FREE_ALL(t->loaded.list, t->loaded_candidates.list, t->sketch_loads);
     RK_FREE_ALL(t->free_rows, t->use_begins, t->chunks, t->found, t->absent, t->dealt, t->recent, t->order,
@@ -74,7 +78,7 @@ void rk_dynamic_free(rk_dynamic_table *t) {
 
 rk_status rk_dynamic_grow_rows(rk_dynamic_table *t, int64_t n_places) {
     RK_FAIL_IF(n_places > RK_MOST_KEY_ROWS, RK_NO_MEMORY, "more than 2^34 rows of keys in one process");
-    RK_TRY(rk_pages_reserve(&t->info, &t->info_bytes, (size_t)n_places * sizeof *t->info));
+    if (!t->disk_keys) RK_TRY(rk_pages_reserve(&t->info, &t->info_bytes, (size_t)n_places * sizeof *t->info));
     t->n_places = n_places;
     return RK_OK;
 }
@@ -91,9 +95,21 @@ int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *t, uint32_t bucket) {
 }
 
 rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *t, uint32_t bucket, uint32_t n_rows) {
-    int64_t most = rk_dynamic_bucket_capacity(t, bucket);
-    return rk_key_bucket_reserve(&t->buckets[bucket], t->info, n_rows,
-                                 most < UINT32_MAX ? (uint32_t)most : UINT32_MAX);
+    int64_t capacity = rk_dynamic_bucket_capacity(t, bucket);
+    uint32_t most = capacity < UINT32_MAX ? (uint32_t)capacity : UINT32_MAX;
+    return t->disk_keys ? rk_dynamic_reserve_disk_keys(t, bucket, n_rows, most)
+                        : rk_key_bucket_reserve(&t->buckets[bucket], t->info, n_rows, most);
+}
+
+void rk_dynamic_list_rows(const rk_dynamic_table *t, uint32_t bucket, int64_t *rows) {
+    if (!t->disk_keys) {
+        rk_key_bucket_list_rows(&t->buckets[bucket], rows);
+        return;
+    }
+    int64_t row =
+        rk_dynamic_next_disk_row(t, t->n_shared + (((int64_t)bucket - t->first_bucket) << RK_ENTRY_BITS));
+    for (uint32_t n = 0; n < t->buckets[bucket].n; n++, row = rk_dynamic_next_disk_row(t, row + 1))
+        rows[n] = row;
 }
 
 uint32_t rk_dynamic_most_counted_keys(const rk_dynamic_table *t, uint32_t bucket) {

@@ -9,15 +9,21 @@
  * counts uses of the rows that were found, and apply_admissions does what was decided for a group; they
  * cannot fail. Last, end_batch. Any thread may do any chunk or group of any table.
  *
+ * What is known of a row, by its number: of a table whose rows are all in memory, `info` has it, and numbers
+ * are those of the table's arrays. Of one with rows on a disk, `disk_keys` has it, and a number is that of a
+ * bucket and an entry (dynamic_disk_rows.c), which begin_batch may change.
+ *
  * Thread rule: find by any number of threads, while nothing else is called. */
 #ifndef RK_EMBEDDING_DYNAMIC_DYNAMIC_TABLE_H
 #define RK_EMBEDDING_DYNAMIC_DYNAMIC_TABLE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
 #include "base/hash.h"
 #include "embedding/dynamic_config.h"
+#include "embedding/dynamic/disk_keys.h"
 #include "embedding/dynamic/key_bucket.h"
 #include "embedding/dynamic/key_sketch.h"
 #include "embedding/dynamic/stream_clock.h"
@@ -77,6 +83,7 @@ typedef struct rk_key_chunk {
     uint32_t number, first, last;
     uint32_t n_found;  /* rows, some of them several times */
     uint32_t n_absent; /* uses; group g's end at absent_ends[g] */
+    uint32_t n_over;   /* rows on a disk whose counts may pass what an entry has room for, at most */
     uint32_t absent_ends[RK_MAX_KEY_GROUPS];
 } rk_key_chunk;
 
@@ -130,8 +137,15 @@ typedef struct rk_dynamic_table {
                               exactly, if at all */
     int64_t *sketch_loads; /* [end_bucket - first_bucket] */
     uint64_t sketch_width, sketch_bytes;
-    rk_key_info *info; /* [n_places]; the key of a shared row is its number in the whole table */
+    rk_key_info *info; /* [n_places]; the key of a shared row is its number in the whole table. With rows on a
+                          disk: NULL, but while it is loading, what is read of the keys */
     size_t info_bytes;
+    rk_disk_keys *disk_keys; /* [config.n_buckets]; NULL: all rows are in memory */
+    rk_disk_key_pool *pool;  /* of disk_keys */
+    uint32_t *stale_buckets; /* [n_stale] those of disk_keys that are to be rebuilt */
+    atomic_uint n_stale;
+    rk_key_bucket counts_over; /* what counts of keys with rows on a disk have beyond UINT16_MAX */
+    pthread_mutex_t over_mutex;
     int64_t first_batch; /* follows from n_batches */
     int64_t n_places;    /* rows that there is memory for */
     int64_t n_used;      /* rows that were ever in use, shared ones among them: all before it */
@@ -177,7 +191,8 @@ typedef struct rk_dynamic_table {
 rk_status rk_dynamic_create(const rk_dynamic_config *config, uint64_t seed, uint64_t name_hash,
                             rk_dynamic_table **out);
 void rk_dynamic_free(rk_dynamic_table *table);
-/* Memory for keys of so many rows, which is more than there is. */
+/* Memory for keys of so many rows, which is more than there is. With rows on a disk it comes with the keys.
+ */
 rk_status rk_dynamic_grow_rows(rk_dynamic_table *table, int64_t n_places);
 
 int64_t rk_dynamic_find_row(const rk_dynamic_table *table, int64_t key); /* 0: it has none; not counted */
@@ -188,6 +203,9 @@ int64_t rk_dynamic_find_rows_of_uses(const rk_dynamic_table *table, const rk_key
 void rk_dynamic_find_rows(rk_dynamic_table *table, const int64_t *keys, int64_t n, int64_t *rows);
 void rk_dynamic_find_rows_and_count(rk_dynamic_table *table, const rk_key_uses *uses);
 
+/* Any thread may rebuild any stale bucket before a batch begins, which rebuilds those that are left. */
+size_t rk_dynamic_count_stale_buckets(const rk_dynamic_table *table);
+rk_status rk_dynamic_rebuild_stale_bucket(rk_dynamic_table *table, size_t number);
 /* timestamp: the batch's largest, in microseconds, or RK_NO_TIMESTAMP. */
 rk_status rk_dynamic_begin_batch(rk_dynamic_table *table, const rk_key_uses *uses, int32_t n_uses,
                                  int64_t timestamp);
@@ -210,13 +228,66 @@ rk_status rk_dynamic_load_keys(rk_dynamic_table *table, int64_t first, int64_t t
                                int64_t n);
 rk_status rk_dynamic_load_candidates(rk_dynamic_table *table, int64_t first, int64_t total,
                                      const int64_t *keys, int64_t n);
-void rk_dynamic_finish_loading(rk_dynamic_table *table);
+rk_status rk_dynamic_finish_loading(rk_dynamic_table *table);
 int64_t rk_dynamic_count_candidates(const rk_dynamic_table *table);
 
 /* Rows into the order that a checkpoint has them in: by bucket, then key. Keys a and b stand in this order.
  */
 void rk_dynamic_sort_by_key(const rk_dynamic_table *table, int64_t *rows, size_t n);
 bool rk_dynamic_key_comes_before(const rk_dynamic_table *table, int64_t a, int64_t b);
+
+/* Rows on a disk (dynamic_disk_rows.c): what a row's number stands for, and the rows of all keys, one after
+ * the other: the first one from this number on; 0: there is none. `where` is the caller's: 48 bits, 0 of a
+ * new row. An evicted row's stays, though a new row may have its number, until the caller has written
+ * another. */
+typedef struct rk_disk_row {
+    rk_disk_keys *bucket;
+    uint32_t entry;
+} rk_disk_row;
+enum { RK_ENTRY_BITS = 31 };
+static inline rk_disk_row rk_dynamic_disk_row(const rk_dynamic_table *table, int64_t row) {
+    uint64_t number = (uint64_t)(row - table->n_shared);
+    return (rk_disk_row){&table->disk_keys[(uint64_t)table->first_bucket + (number >> RK_ENTRY_BITS)],
+                         (uint32_t)(number & (((uint64_t)1 << RK_ENTRY_BITS) - 1))};
+}
+int64_t rk_dynamic_next_disk_row(const rk_dynamic_table *table, int64_t row);
+static inline uint64_t rk_dynamic_read_where(const rk_dynamic_table *table, int64_t row) {
+    rk_disk_row at = rk_dynamic_disk_row(table, row);
+    return rk_disk_keys_read_where(at.bucket, at.entry);
+}
+static inline void rk_dynamic_write_where(const rk_dynamic_table *table, int64_t row, uint64_t where) {
+    rk_disk_row at = rk_dynamic_disk_row(table, row);
+    rk_disk_keys_write_where(at.bucket, at.entry, where);
+}
+
+/* What is known of a row, wherever it is: its key, when a batch used it last, and its uses. */
+int64_t rk_dynamic_key_of_disk_row(const rk_dynamic_table *table, int64_t row);
+int32_t rk_dynamic_count_of_disk_row(const rk_dynamic_table *table, int64_t row);
+static inline int64_t rk_dynamic_key_of_row(const rk_dynamic_table *table, int64_t row) {
+    return table->disk_keys ? rk_dynamic_key_of_disk_row(table, row) : table->info[row].key;
+}
+static inline int32_t *rk_dynamic_last_batch(const rk_dynamic_table *table, int64_t row) {
+    if (!table->disk_keys) return &table->info[row].last_batch;
+    rk_disk_row at = rk_dynamic_disk_row(table, row);
+    return &rk_disk_keys_block_of(at.bucket, at.entry)->last_batches[at.entry % RK_BLOCK_ENTRIES];
+}
+static inline int32_t rk_dynamic_count_of_row(const rk_dynamic_table *table, int64_t row) {
+    return table->disk_keys ? rk_dynamic_count_of_disk_row(table, row) : table->info[row].count;
+}
+
+/* Inside (dynamic_disk_rows.c). A bucket's keys, by their hashes; counts, of any thread once reserve has made
+ * room for so many that pass UINT16_MAX. */
+rk_status rk_dynamic_create_disk_keys(rk_dynamic_table *table);
+void rk_dynamic_free_disk_keys(rk_dynamic_table *table);
+rk_status rk_dynamic_reserve_disk_keys(rk_dynamic_table *table, uint32_t bucket, uint32_t n, uint32_t most);
+rk_status rk_dynamic_rebuild_stale_buckets(rk_dynamic_table *table);
+int64_t rk_dynamic_find_disk_row(const rk_dynamic_table *table, uint32_t bucket, uint64_t hash);
+int64_t rk_dynamic_insert_disk_row(rk_dynamic_table *table, uint32_t bucket, int64_t key, int32_t last_batch);
+void rk_dynamic_remove_disk_row(rk_dynamic_table *table, int64_t row);
+void rk_dynamic_clear_disk_rows(rk_dynamic_table *table, uint32_t bucket);
+rk_status rk_dynamic_reserve_counts_over(rk_dynamic_table *table, uint64_t n_more);
+bool rk_dynamic_may_count_pass(const rk_dynamic_table *table, int64_t row, uint64_t uses);
+void rk_dynamic_add_to_disk_row(rk_dynamic_table *table, int64_t row, uint32_t uses);
 
 /* Inside: this batch's number, as rk_key_info has it; a use of the batch; the group of a hash. */
 static inline int32_t rk_dynamic_current_batch(const rk_dynamic_table *table) {
@@ -250,17 +321,20 @@ rk_key_sketch rk_dynamic_sketch_of_bucket(const rk_dynamic_table *table, uint32_
 rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *table, uint32_t bucket, uint32_t n_rows);
 /* Keys without a row that a bucket counts: with more, all counts are lowered until there are no more. */
 uint32_t rk_dynamic_most_counted_keys(const rk_dynamic_table *table, uint32_t bucket);
+/* The rows of a bucket's keys, in no order, into rows [n]. */
+void rk_dynamic_list_rows(const rk_dynamic_table *table, uint32_t bucket, int64_t *rows);
 rk_status rk_dynamic_reserve_counts(rk_dynamic_table *table, uint32_t bucket, uint32_t n_counted);
 /* What first_batch is after so many batches: 0, and from 2^31 on such that the difference stays below. */
 int64_t rk_dynamic_base_batch_number(int64_t n_batches);
 /* Whether a row must stay: the batch at hand uses it, or one before it whose update may be still to come. */
 static inline bool rk_dynamic_is_pinned(const rk_dynamic_table *table, int64_t row) {
-    return table->info[row].last_batch > table->n_batches - table->first_batch - table->config.n_pinned;
+    return *rk_dynamic_last_batch(table, row) >
+           table->n_batches - table->first_batch - table->config.n_pinned;
 }
 /* Rows into the order of less, in place. */
 typedef bool (*rk_row_less)(const rk_dynamic_table *table, int64_t a, int64_t b);
 static inline bool rk_dynamic_row_has_smaller_key(const rk_dynamic_table *table, int64_t a, int64_t b) {
-    return (uint64_t)table->info[a].key < (uint64_t)table->info[b].key;
+    return (uint64_t)rk_dynamic_key_of_row(table, a) < (uint64_t)rk_dynamic_key_of_row(table, b);
 }
 /* So many of the last ones alone, at the end; the others stand before them in any order. */
 void rk_dynamic_sort_last_rows(const rk_dynamic_table *table, int64_t *rows, size_t n, size_t n_sorted,

@@ -33,8 +33,7 @@ static rk_status check_n_keys(uint32_t n) {
     return RK_OK;
 }
 
-/* A quarter more, but no more than enough; or what is wanted. */
-static uint32_t choose_grown_size(uint32_t size, uint64_t wanted, uint64_t enough) {
+uint32_t rk_grown_hash_size(uint32_t size, uint64_t wanted, uint64_t enough) {
     uint64_t grown = (uint64_t)size + size / 4;
     if (grown > enough) grown = enough;
     return (uint32_t)(grown > wanted ? grown : wanted);
@@ -95,7 +94,8 @@ static void insert_line(rk_key_bucket *b, const rk_key_info *info, const rk_inde
 rk_status rk_key_bucket_reserve(rk_key_bucket *b, const rk_key_info *info, uint32_t n, uint32_t most) {
     if (b->lines && n <= (uint64_t)USUAL_ROWS * b->n_lines) return RK_OK;
     RK_TRY(check_n_keys(n));
-    rk_key_bucket grown = {.n_lines = choose_grown_size(b->n_lines, lines_for_keys(n), lines_for_keys(most))};
+    rk_key_bucket grown = {.n_lines =
+                               rk_grown_hash_size(b->n_lines, lines_for_keys(n), lines_for_keys(most))};
     RK_TRY(rk_alloc(grown.n_lines, sizeof *grown.lines, &grown.lines));
     for (uint32_t i = 0; i < b->n_lines; i++) insert_line(&grown, info, &b->lines[i]);
     rk_free(b->lines);
@@ -126,7 +126,7 @@ rk_status rk_key_bucket_reserve_counts(rk_key_bucket *b, uint32_t n, uint32_t mo
     if (b->uses && !is_hash_table_full(n, b->counted_size)) return RK_OK;
     RK_TRY(check_n_keys(n));
     rk_key_bucket grown = {
-        .counted_size = choose_grown_size(b->counted_size, entries_for_keys(n), entries_for_keys(most))};
+        .counted_size = rk_grown_hash_size(b->counted_size, entries_for_keys(n), entries_for_keys(most))};
     rk_status status =
         RK_ALLOC_ALL(RK_ARRAY(grown.counted_size, grown.counted), RK_ARRAY(grown.counted_size, grown.uses));
     if (status != RK_OK) {

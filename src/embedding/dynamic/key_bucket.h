@@ -46,6 +46,15 @@ static inline uint64_t rk_key_hash(int64_t key) {
     return x ^ (x >> 31);
 }
 
+/* The key of a hash: the inverse. */
+static inline int64_t rk_key_of_hash(uint64_t hash) {
+    uint64_t x = hash ^ hash >> 31 ^ hash >> 62;
+    x *= 0x319642B2D24D8EC3u;
+    x = (x ^ x >> 27 ^ x >> 54) * 0x96DE1B173F119089u;
+    x = x ^ x >> 30 ^ x >> 60;
+    return (int64_t)(x - 0x9E3779B97F4A7C15u);
+}
+
 /* The high bits of a hash are the bucket's; the lowest 32 say where it stands, the 8 above them are its tag.
  */
 static inline uint8_t rk_key_tag_of_hash(uint64_t hash) {
@@ -58,6 +67,9 @@ static inline uint32_t rk_key_first_entry(uint64_t hash, uint32_t size) {
 static inline uint32_t rk_key_next_entry(uint32_t at, uint32_t size) {
     return at + 1 == size ? 0 : at + 1;
 }
+
+/* A hash table's size that grows: a quarter more, but no more than enough; or what is wanted. */
+uint32_t rk_grown_hash_size(uint32_t size, uint64_t wanted, uint64_t enough);
 
 /* Which places of a line have this tag, a bit each. */
 static inline unsigned rk_line_match_tag(const rk_index_line *line, uint8_t tag) {

@@ -89,7 +89,7 @@ const rk_dynamic_config *rk_embeddings_dynamic_config(const rk_embeddings *embed
  * "table/<name>/candidate_keys" a count. Other names, and those of other tables, are passed over. loaded: the
  * values are read. Errors: RK_BAD_DATA, a key is there twice; RK_NO_MEMORY. */
 rk_status rk_embeddings_load_keys(rk_embeddings *embeddings, const rk_stored_keys *keys);
-void rk_embeddings_finish_loading(rk_embeddings *embeddings);
+rk_status rk_embeddings_finish_loading(rk_embeddings *embeddings);
 /* Of the batches for training that begin from now on: rk_store_ops. */
 void rk_embeddings_set_batch_timestamp(rk_embeddings *embeddings, int64_t timestamp);
 /* Before a batch for training begins, samples first .. first+n-1 of the one after it, whose ids may go at

@@ -94,6 +94,14 @@ static rk_table *table_of_task(const assignment *a, size_t task, size_t *part) {
     return &a->embeddings->tables[t];
 }
 
+/* What fails is tried again by begin_batch. */
+static void rebuild_stale_bucket(void *context, size_t task, int thread) {
+    (void)thread;
+    size_t number;
+    const rk_table *table = table_of_task(context, task, &number);
+    (void)rk_dynamic_rebuild_stale_bucket(table->dynamic, number);
+}
+
 static void find_rows_of_chunk(void *context, size_t task, int thread) {
     (void)thread;
     size_t chunk;
@@ -137,6 +145,7 @@ static rk_status reserve_new_rows(rk_table *table) {
 /* All that may fail; then the tables are as they were, but for memory. */
 static rk_status prepare_assignment(assignment *a) {
     size_t n_tables = (size_t)a->embeddings->n_tables;
+    parallel_for_parts(a, rk_dynamic_count_stale_buckets, rebuild_stale_bucket);
     rk_parallel_for(n_tables, begin_batch_of_table, a);
     RK_TRY(rk_parallel_failure_status(&a->failure));
     parallel_for_parts(a, count_chunks, find_rows_of_chunk);

@@ -88,10 +88,10 @@ static rk_status local_flush(rk_store *store) {
     return RK_OK;
 }
 
-static void local_reload(rk_store *store) {
+static rk_status local_reload(rk_store *store) {
     local_store *s = (local_store *)store;
-    rk_embeddings_finish_loading(s->embeddings);
     rk_row_before_images_clear(&s->before_images);
+    return rk_embeddings_finish_loading(s->embeddings);
 }
 
 static rk_status local_load_keys(rk_store *store, const rk_stored_keys *keys) {

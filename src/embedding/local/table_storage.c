@@ -129,16 +129,14 @@ static rk_status grow_row_arrays(rk_table *table, int64_t n_places) {
 /* Where the keys of rows in memory are. */
 static void set_keys_of_rows(rk_table *table) {
     const rk_key_info *info = table->dynamic->info;
-    table->rows.keys = table->tier ? table->tier->keys : &info->key;
-    table->rows.key_stride = table->tier ? 1 : sizeof *info / sizeof info->key;
+    bool has_info = !table->dynamic->disk_keys;
+    table->rows.keys = has_info ? &info->key : table->tier ? table->tier->keys : NULL;
+    table->rows.key_stride = has_info ? sizeof *info / sizeof info->key : 1;
 }
 
 /* With a tier the arrays grow for themselves. */
 static rk_status grow_table_memory(rk_table *table, int64_t n_places) {
-    if (table->tier) {
-        RK_TRY(rk_disk_row_cache_reserve_keys(table->tier, n_places));
-        return rk_dynamic_grow_rows(table->dynamic, n_places);
-    }
+    if (table->tier) return rk_dynamic_grow_rows(table->dynamic, n_places);
     RK_TRY(grow_row_arrays(table, n_places));
     rk_status status = rk_dynamic_grow_rows(table->dynamic, n_places);
     set_keys_of_rows(table);
@@ -197,14 +195,10 @@ static rk_status round_clip_bounds(rk_table *table) {
     return RK_OK;
 }
 
-static bool has_rows_on_disk(const rk_table *table) {
-    return table->dynamic_config.storage && !table->dynamic_config.is_read;
-}
-
 /* Rows that there is memory for at first. */
 static int64_t initial_rows_in_memory(const rk_table *table) {
     int64_t n = rk_dynamic_initial_rows(&table->dynamic_config);
-    if (!has_rows_on_disk(table)) return n;
+    if (!rk_dynamic_has_disk_rows(&table->dynamic_config)) return n;
     size_t bytes = row_bytes(table, 1) + RK_TIER_PLACE_BYTES;
     for (int s = 0; s < table->n_slots; s++) bytes += slot_bytes(table, s, 1);
     int64_t least = rk_dynamic_n_shared_rows(&table->dynamic_config) + 1;
@@ -268,7 +262,8 @@ static rk_status init_dynamic_table(rk_table *table) {
     int64_t n_shared = table->dynamic->n_shared;
     set_keys_of_rows(table);
     table->config.n_rows = n_shared;
-    if (has_rows_on_disk(table)) RK_TRY(create_disk_row_cache(table, initial_rows_in_memory(table)));
+    if (rk_dynamic_has_disk_rows(&table->dynamic_config))
+        RK_TRY(create_disk_row_cache(table, initial_rows_in_memory(table)));
     warn_of_overcommit(table); /* before shared rows are written to */
     if (table->dynamic_config.oov || table->dynamic_config.n_cold)
         rk_parallel_for(rk_block_count((size_t)n_shared, INIT_BLOCK_ROWS), init_shared_row_block, table);
@@ -347,9 +342,8 @@ uint64_t rk_table_bytes(const rk_table *table) {
     for (int s = 0; s < table->n_slots; s++) bytes += table->slot_bytes[s];
     if (table->sorted_keys) return bytes + (uint64_t)table->sorted_keys->n * sizeof(int64_t);
     if (!rk_table_is_dynamic(table)) return bytes;
-    if (has_rows_on_disk(table))
-        bytes += (uint64_t)rk_table_rows_in_memory(table) * RK_TIER_ROW_BYTES +
-                 table->rows_bytes / row_bytes(table, 1) * RK_TIER_PLACE_BYTES;
+    if (rk_dynamic_has_disk_rows(&table->dynamic_config))
+        bytes += table->rows_bytes / row_bytes(table, 1) * RK_TIER_PLACE_BYTES;
     return bytes +
            (uint64_t)rk_table_rows_in_memory(table) * (uint64_t)rk_dynamic_key_bytes(&table->dynamic_config);
 }

@@ -55,7 +55,7 @@ double rk_planner_request_bytes_of_rows(const rk_planner_request *request, int32
     if (!rk_planner_request_is_on_disk(request, t)) return rows * row + keys;
     double least = count_cold_rows(request, t, n_rows) * (row + RK_TIER_PLACE_BYTES),
            most = rows * (row + RK_TIER_PLACE_BYTES);
-    return fmax(least, fmin(most, (double)dynamic->memory_bytes)) + keys + rows * RK_TIER_ROW_BYTES;
+    return fmax(least, fmin(most, (double)dynamic->memory_bytes)) + keys;
 }
 
 double rk_planner_request_disk_bytes(const rk_planner_request *request, int32_t t, int64_t n_rows) {

@@ -252,9 +252,9 @@ static void sharded_find_keys(const rk_store *store, const char *table, const in
     rk_embeddings_find_keys(to_sharded(store)->store, table, keys, n, has_row);
 }
 
-static void sharded_reload(rk_store *store) {
-    rk_embeddings_finish_loading(to_sharded(store)->store);
+static rk_status sharded_reload(rk_store *store) {
     rk_row_before_images_clear(&to_sharded(store)->before_images);
+    return rk_embeddings_finish_loading(to_sharded(store)->store);
 }
 
 rk_status rk_sharded_set_l2(rk_sharded *s, const char *table, double l2, double l2_full) {

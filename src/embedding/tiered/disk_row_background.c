@@ -10,20 +10,23 @@ enum { THREADS = 2 /* one, and who waits for it */ };
 
 static bool is_record_live(void *context, uint64_t place, const void *record) {
     const rk_disk_row_cache *t = context;
-    uint64_t where = t->where[rk_disk_row_cache_row_of_record(t, record)];
-    return where == (RK_TIER_ON_DISK | place) ||
-           (rk_disk_row_cache_is_in_memory(where) && t->on_disk[where] == place);
+    int64_t row = rk_disk_row_cache_row_of_record(t, record);
+    if (!row) return false;
+    uint64_t where = rk_dynamic_read_where(t->table, row);
+    return rk_disk_row_cache_is_in_memory(where) ? t->on_disk[where] == place
+                                                 : rk_disk_row_cache_is_at(t, row, place);
 }
 
 /* Others may look meanwhile whether the row is in memory. */
 static void update_moved_record(void *context, const void *record, uint64_t from, uint64_t to) {
     (void)from;
     rk_disk_row_cache *t = context;
-    uint64_t *where = &t->where[rk_disk_row_cache_row_of_record(t, record)];
-    if (rk_disk_row_cache_is_in_memory(*where))
-        t->on_disk[*where] = to;
+    int64_t row = rk_disk_row_cache_row_of_record(t, record);
+    uint64_t where = rk_dynamic_read_where(t->table, row);
+    if (rk_disk_row_cache_is_in_memory(where))
+        t->on_disk[where] = to;
     else
-        __atomic_store_n(where, RK_TIER_ON_DISK | to, __ATOMIC_RELAXED);
+        rk_disk_row_cache_set_log_place(t, row, to);
 }
 
 rk_status rk_disk_row_cache_compact(rk_disk_row_cache *t) {
@@ -41,8 +44,9 @@ static rk_status find_places(rk_disk_row_cache *t) {
     (void)rk_dynamic_find_rows_of_uses(t->table,
                                        &(rk_key_uses){.keys = rows, .rows = rows, .n = (int64_t)n_keys});
     for (size_t i = 0; i < n_keys; i++) {
-        uint64_t where = t->where[rows[i]];
-        if (where & RK_TIER_ON_DISK) a->places[n++] = where & ~RK_TIER_ON_DISK;
+        if (rows[i] < t->table->n_shared) continue;
+        uint64_t where = rk_dynamic_read_where(t->table, rows[i]);
+        if (where & RK_TIER_ON_DISK) a->places[n++] = rk_disk_row_cache_log_place(t, where);
     }
     if (n) qsort(a->places, n, sizeof *a->places, rk_compare_u64);
     for (size_t i = 0; i < n; i++)

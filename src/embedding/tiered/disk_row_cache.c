@@ -8,7 +8,6 @@
 #include "embedding/tiered/row_log_internal.h"
 
 #define NOWHERE UINT64_MAX
-#define ON_DISK RK_TIER_ON_DISK
 #define PENDING RK_TIER_NOT_IN_MEMORY /* the batch at hand has it among those that are missing */
 enum { APPENDED_AT_ONCE = 1024 };
 
@@ -25,20 +24,10 @@ static rk_status reserve_cached_rows(rk_disk_row_cache *t, int64_t n) {
     return RK_OK;
 }
 
-rk_status rk_disk_row_cache_reserve_keys(rk_disk_row_cache *t, int64_t n) {
-    if (n <= t->n_rows) return RK_OK;
-    rk_disk_row_cache_finish_background(t);
-    RK_TRY(rk_realloc((size_t)n, sizeof *t->where, &t->where));
-    memset(t->where + t->n_rows, 0, (size_t)(n - t->n_rows) * sizeof *t->where);
-    t->n_rows = n;
-    return RK_OK;
-}
-
 /* Shared rows are at their places, which never leave: they have no mark. */
 static void place_shared_rows(rk_disk_row_cache *t) {
     for (int64_t row = 0; row < t->table->n_shared; row++) {
-        t->where[row] = (uint64_t)row;
-        t->keys[row] = t->table->info[row].key;
+        t->keys[row] = rk_dynamic_key_of_row(t->table, row);
         t->on_disk[row] = NOWHERE;
         t->marks[row] = 0;
     }
@@ -48,7 +37,6 @@ static void place_shared_rows(rk_disk_row_cache *t) {
 static rk_status init_cache(rk_disk_row_cache *t, int64_t n_places) {
     RK_TRY(reserve_cached_rows(t, n_places));
     t->n_places = n_places;
-    RK_TRY(rk_disk_row_cache_reserve_keys(t, t->table->n_places));
     place_shared_rows(t);
     RK_TRY(rk_disk_row_cache_create_background(t));
     RK_TRY(rk_row_log_create(&t->options, &t->log));
@@ -67,6 +55,7 @@ rk_status rk_disk_row_cache_create(rk_dynamic_table *table, const char *director
         t->arrays[i] = arrays[i];
         t->record_bytes += arrays[i].row_bytes;
     }
+    t->record_bits = rk_page_shape_for_record(number, (uint32_t)t->record_bytes).record_bits;
     t->options = (rk_row_log_options){
         .table = number, .record_bytes = (uint32_t)t->record_bytes, .max_bytes = max_bytes};
     rk_status status = rk_strdup(directory, &t->directory);
@@ -105,8 +94,8 @@ void rk_disk_row_cache_free(rk_disk_row_cache *t) {
     if (!t) return;
     close_log(t);
     rk_disk_row_cache_free_background(t);
-    RK_FREE_ALL(t->directory, t->where, t->keys, t->on_disk, t->marks, t->missing, t->missing_places,
-                t->stored, t->leaving, t->records, t);
+    RK_FREE_ALL(t->directory, t->keys, t->on_disk, t->marks, t->missing, t->missing_places, t->stored,
+                t->leaving, t->records, t);
 }
 
 static bool is_used_by_batch(const rk_disk_row_cache *t, int64_t place) {
@@ -139,14 +128,15 @@ static int64_t allocate_place(rk_disk_row_cache *t) {
 }
 
 static void drop_row(rk_disk_row_cache *t, int64_t row) {
-    uint64_t where = t->where[row], place = where & ~ON_DISK;
+    uint64_t where = rk_dynamic_read_where(t->table, row);
     if (rk_disk_row_cache_is_in_memory(where)) {
-        drop_record_on_disk(t, (int64_t)place);
-        release_place(t, (int64_t)place);
+        drop_record_on_disk(t, (int64_t)where);
+        release_place(t, (int64_t)where);
     } else if (where) {
+        uint64_t place = rk_disk_row_cache_log_place(t, where);
         rk_row_log_drop_records(t->log, 1, &place);
     }
-    t->where[row] = 0;
+    rk_dynamic_write_where(t->table, row, 0);
 }
 
 void rk_disk_row_cache_drop_evicted(rk_disk_row_cache *t) {
@@ -161,8 +151,8 @@ static rk_status add_missing_row(rk_disk_row_cache *t, int64_t row) {
     RK_TRY(
         rk_reserve_one_more(&t->missing_places, n, &t->missing_places_capacity, sizeof *t->missing_places));
     t->missing[n] = row;
-    t->missing_places[n] = t->where[row];
-    t->where[row] = PENDING;
+    t->missing_places[n] = rk_dynamic_read_where(t->table, row);
+    rk_dynamic_write_where(t->table, row, PENDING);
     t->n_missing++;
     return RK_OK;
 }
@@ -172,7 +162,7 @@ static rk_status find_missing_rows(rk_disk_row_cache *t, const rk_key_uses *uses
         for (int64_t i = 0; i < uses[u].n; i++) {
             int64_t row = uses[u].rows[i];
             if (row < t->table->n_shared) continue;
-            uint64_t where = t->where[row];
+            uint64_t where = rk_dynamic_read_where(t->table, row);
             if (!rk_disk_row_cache_is_in_memory(where)) {
                 if (where != PENDING) RK_TRY(add_missing_row(t, row));
             } else if (!is_used_by_batch(t, (int64_t)where)) {
@@ -195,7 +185,7 @@ static void swap_missing_rows(rk_disk_row_cache *t, int64_t a, int64_t b) {
 static void sort_stored_rows_first(rk_disk_row_cache *t) {
     for (int64_t i = 0; i < t->n_missing; i++) {
         if (!t->missing_places[i]) continue;
-        t->missing_places[i] &= ~ON_DISK;
+        t->missing_places[i] = rk_disk_row_cache_log_place(t, t->missing_places[i]);
         swap_missing_rows(t, i, t->n_stored++);
     }
 }
@@ -300,7 +290,7 @@ static int64_t sort_prefetched_rows_last(rk_disk_row_cache *t) {
 
 static rk_status check_keys_of_records(const rk_disk_row_cache *t) {
     for (int64_t i = 0; i < t->n_stored; i++) {
-        int64_t key = t->table->info[t->missing[i]].key;
+        int64_t key = rk_dynamic_key_of_row(t->table, t->missing[i]);
         RK_FAIL_IF(rk_load_u64(t->stored[i]) != (uint64_t)key, RK_BAD_DATA,
                    "'%s': file %llu, page %u: another key than %lld", t->options.directory,
                    (unsigned long long)rk_place_file(t->missing_places[i]),
@@ -321,7 +311,7 @@ static rk_status read_missing_rows(rk_disk_row_cache *t) {
 static void evict_rows(rk_disk_row_cache *t, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         int64_t place = t->leaving[i];
-        t->where[rk_dynamic_find_row(t->table, t->keys[place])] = ON_DISK | t->on_disk[place];
+        rk_disk_row_cache_set_log_place(t, rk_dynamic_find_row(t->table, t->keys[place]), t->on_disk[place]);
         release_place(t, place);
     }
 }
@@ -329,8 +319,8 @@ static void evict_rows(rk_disk_row_cache *t, int64_t n) {
 static void insert_missing_row(rk_disk_row_cache *t, int64_t number, const rk_disk_row_cache_calls *calls) {
     int64_t row = t->missing[number], place = allocate_place(t);
     bool is_stored = number < t->n_stored;
-    t->keys[place] = t->table->info[row].key;
-    t->where[row] = (uint64_t)place;
+    t->keys[place] = rk_dynamic_key_of_row(t->table, row);
+    rk_dynamic_write_where(t->table, row, (uint64_t)place);
     t->on_disk[place] = is_stored ? t->missing_places[number] : NOWHERE;
     mark_place_used(t, place, 0);
     if (is_stored)
@@ -351,12 +341,13 @@ static rk_status load_missing_rows(rk_disk_row_cache *t, const rk_key_uses *uses
     return RK_OK;
 }
 
-/* Rows that were missing are where they were; 0 is a place on the disk, too. */
+/* Rows that were missing are where they were. */
 static void undo_load(rk_disk_row_cache *t) {
-    for (int64_t i = 0; i < t->n_missing; i++) {
-        uint64_t place = t->missing_places[i];
-        t->where[t->missing[i]] = place || i < t->n_stored ? place | ON_DISK : 0;
-    }
+    for (int64_t i = 0; i < t->n_missing; i++)
+        if (i < t->n_stored)
+            rk_disk_row_cache_set_log_place(t, t->missing[i], t->missing_places[i]);
+        else
+            rk_dynamic_write_where(t->table, t->missing[i], t->missing_places[i]);
 }
 
 static void begin_next_batch(rk_disk_row_cache *t, bool is_training) {
@@ -380,7 +371,7 @@ rk_status rk_disk_row_cache_load_batch(rk_disk_row_cache *t, const rk_key_uses *
     }
     for (int32_t u = 0; u < n_uses; u++)
         for (int64_t i = 0; i < uses[u].n; i++) {
-            int64_t place = (int64_t)t->where[uses[u].rows[i]];
+            int64_t place = rk_disk_row_cache_place_of_row(t, uses[u].rows[i]);
             uses[u].rows[i] = place;
             if (is_training) drop_record_on_disk(t, place);
         }
@@ -404,24 +395,26 @@ rk_status rk_disk_row_cache_save(rk_disk_row_cache *t, const char *directory) {
 static rk_status note_newest_record(void *context, uint64_t place, const void *record) {
     rk_disk_row_cache *t = context;
     int64_t row = rk_disk_row_cache_row_of_record(t, record);
-    uint64_t before = row ? t->where[row] & ~ON_DISK : place;
-    if (!row || t->where[row]) rk_row_log_drop_records(t->log, 1, &before);
-    if (row) t->where[row] = ON_DISK | place;
+    uint64_t where = row ? rk_dynamic_read_where(t->table, row) : 0,
+             before = where ? rk_disk_row_cache_log_place(t, where) : place;
+    if (!row || where) rk_row_log_drop_records(t->log, 1, &before);
+    if (row) rk_disk_row_cache_set_log_place(t, row, place);
     return RK_OK;
 }
 
 /* No row is anywhere; the log is the caller's to make. */
 static void drop_all_rows(rk_disk_row_cache *t) {
     close_log(t);
-    memset(t->where, 0, (size_t)t->n_rows * sizeof *t->where);
+    for (int64_t row = 0; (row = rk_dynamic_next_disk_row(t->table, row)); row++)
+        rk_dynamic_write_where(t->table, row, 0);
     t->hand = t->first_free = t->n_free = 0;
     place_shared_rows(t);
 }
 
 static rk_status check_all_rows_found(const rk_disk_row_cache *t, const char *directory) {
-    for (int64_t row = t->table->n_shared; row < t->table->n_used; row++)
-        RK_FAIL_IF(!t->where[row], RK_BAD_DATA, "'%s': the row of key %lld is missing", directory,
-                   (long long)t->table->info[row].key);
+    for (int64_t row = 0; (row = rk_dynamic_next_disk_row(t->table, row)); row++)
+        RK_FAIL_IF(!rk_dynamic_read_where(t->table, row), RK_BAD_DATA, "'%s': the row of key %lld is missing",
+                   directory, (long long)rk_dynamic_key_of_row(t->table, row));
     return RK_OK;
 }
 
@@ -440,7 +433,7 @@ rk_status rk_disk_row_cache_append_records(rk_disk_row_cache *t, int64_t n, cons
         uint64_t to;
         if (!row) continue;
         RK_TRY(rk_row_log_append_records(t->log, (uint64_t)t->table->n_batches, 1, record, &to));
-        t->where[row] = ON_DISK | to;
+        rk_disk_row_cache_set_log_place(t, row, to);
     }
     return RK_OK;
 }
@@ -449,14 +442,15 @@ rk_status rk_disk_row_cache_append_records(rk_disk_row_cache *t, int64_t n, cons
 static rk_status note_newest_record_in_other_log(void *context, uint64_t place, const void *record) {
     rk_disk_row_cache *t = context;
     int64_t row = rk_disk_row_cache_row_of_record(t, record);
-    if (row) t->where[row] = ON_DISK | place;
+    if (row) rk_disk_row_cache_set_log_place(t, row, place);
     return RK_OK;
 }
 
 static rk_status copy_newest_record(void *context, uint64_t place, const void *record) {
     rk_disk_row_cache *t = context;
     int64_t row = rk_disk_row_cache_row_of_record(t, record);
-    return row && t->where[row] == (ON_DISK | place) ? rk_disk_row_cache_append_records(t, 1, record) : RK_OK;
+    return row && rk_disk_row_cache_is_at(t, row, place) ? rk_disk_row_cache_append_records(t, 1, record)
+                                                         : RK_OK;
 }
 
 static rk_status copy_newest_records_of_log(rk_disk_row_cache *t, const char *directory) {

@@ -27,12 +27,12 @@ typedef struct rk_cached_array {
     void *const *data; /* [places, row_bytes] */
     size_t row_bytes;
 } rk_cached_array;
-/* From here on rk_disk_row_cache.where is no place in memory. */
-#define RK_TIER_NOT_IN_MEMORY ((uint64_t)1 << 62)
-/* How many of them; bytes of the tier's own arrays for a row of the table, and for a place. */
-enum { RK_TIER_ARRAYS = 8, RK_TIER_ROW_BYTES = sizeof(uint64_t), RK_TIER_PLACE_BYTES = 20 };
-/* Of such a `where`: the row is on the disk, at the log's place. */
-#define RK_TIER_ON_DISK ((uint64_t)1 << 63)
+/* How many of them; bytes of the tier's own arrays for a place. */
+enum { RK_TIER_ARRAYS = 8, RK_TIER_PLACE_BYTES = 20 };
+/* Where a row is, in the 48 bits that the table keeps for it: of one in memory, its place; of one on the
+ * disk, RK_TIER_ON_DISK and the log's place; 0: it is new. From NOT_IN_MEMORY on it is no place in memory. */
+#define RK_TIER_NOT_IN_MEMORY ((uint64_t)1 << 46)
+#define RK_TIER_ON_DISK       ((uint64_t)1 << 47)
 
 /* Rows of the batch to come. */
 typedef struct rk_row_prefetch {
@@ -46,13 +46,11 @@ typedef struct rk_disk_row_cache {
     rk_dynamic_table *table;
     rk_cached_array arrays[RK_TIER_ARRAYS];
     size_t n_arrays, record_bytes;
+    uint32_t record_bits; /* of a record's number in a page */
     char *directory;
     rk_row_log_options options;
     rk_row_log *log;
     rk_row_log_reader *reader;
-    uint64_t *where; /* [n_rows]: of a row that is in memory, its place; of one on the disk, RK_TIER_ON_DISK
-                        and the log's place; 0: of none, or of a new one */
-    int64_t n_rows;
     /* [n_places]: */
     int64_t *keys;            /* those of rows.keys; of a free place, the next free one, 0: none */
     uint64_t *on_disk;        /* the log's places of rows that are the same there; else NOWHERE */
@@ -90,10 +88,22 @@ rk_status rk_disk_row_cache_remove_files(const char *directory);
 static inline bool rk_disk_row_cache_is_in_memory(uint64_t where) {
     return where && where < RK_TIER_NOT_IN_MEMORY;
 }
+/* Where a row on the disk is, there. */
+static inline uint64_t rk_disk_row_cache_log_place(const rk_disk_row_cache *tier, uint64_t where) {
+    return rk_place_unpack(where & ~RK_TIER_ON_DISK, tier->record_bits);
+}
+static inline void rk_disk_row_cache_set_log_place(const rk_disk_row_cache *tier, int64_t row,
+                                                   uint64_t place) {
+    rk_dynamic_write_where(tier->table, row, RK_TIER_ON_DISK | rk_place_pack(place, tier->record_bits));
+}
+static inline bool rk_disk_row_cache_is_at(const rk_disk_row_cache *tier, int64_t row, uint64_t place) {
+    return rk_dynamic_read_where(tier->table, row) ==
+           (RK_TIER_ON_DISK | rk_place_pack(place, tier->record_bits));
+}
 /* A row's place in memory; -1: it is on the disk, where it may be moved meanwhile. A place's row. */
 static inline int64_t rk_disk_row_cache_place_of_row(const rk_disk_row_cache *tier, int64_t row) {
-    uint64_t where = __atomic_load_n(&tier->where[row], __ATOMIC_RELAXED);
     if (row < tier->table->n_shared) return row;
+    uint64_t where = rk_dynamic_read_where(tier->table, row);
     return rk_disk_row_cache_is_in_memory(where) ? (int64_t)where : -1;
 }
 static inline int64_t rk_disk_row_cache_row_of_place(const rk_disk_row_cache *tier, int64_t place) {
@@ -105,9 +115,6 @@ static inline int64_t rk_disk_row_cache_row_of_record(const rk_disk_row_cache *t
 
 /* What the last decisions of the table gave and took: evicted rows are nowhere, and created ones new. */
 void rk_disk_row_cache_drop_evicted(rk_disk_row_cache *tier);
-/* Before the table gets memory for so many rows' keys. */
-rk_status rk_disk_row_cache_reserve_keys(rk_disk_row_cache *tier, int64_t n_rows);
-
 /* Rows of uses [n] become places; new rows get some, and their first values by init. More places than there
  * are: grow makes room for so many in the arrays first. is_training: the rows will be changed. */
 typedef struct rk_disk_row_cache_calls {

@@ -104,7 +104,7 @@ static rk_status check_list_entries(const rk_row_log *log, const char *path, con
             e->n_pages);
         least = e->number + 1;
     }
-    RK_FAIL_IF(head->next_file > (uint64_t)1 << RK_PLACE_FILE_BITS, RK_BAD_DATA,
+    RK_FAIL_IF(head->next_file > (uint64_t)1 << rk_page_shape_file_bits(&log->shape), RK_BAD_DATA,
                "'%s': its next file is wrong", path);
     return RK_OK;
 }

@@ -140,9 +140,10 @@ static rk_status check_disk_limit(const rk_row_log *log) {
                              "files need at most twice the bytes of the rows that they hold, and "
                              "four files more: set a larger storage.max_bytes");
     }
-    RK_FAIL_IF(log->next_file >> RK_PLACE_FILE_BITS, RK_IO,
+    int file_bits = rk_page_shape_file_bits(&log->shape);
+    RK_FAIL_IF(log->next_file >> file_bits, RK_IO,
                "'%s': 2^%d files were written, and numbers for more of them are not there", log->directory,
-               RK_PLACE_FILE_BITS);
+               file_bits);
     return RK_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/integers.h"
 
 /* As it is on the disk, where numbers are little-endian. */
 typedef struct head {
@@ -20,11 +21,12 @@ _Static_assert(sizeof(head) == RK_PAGE_HEAD_BYTES, "a page's head");
 enum { PART = 0x8000, AFTER_CRC = 8 };
 
 rk_page_shape rk_page_shape_for_record(uint32_t table, uint32_t record_bytes) {
-    rk_page_shape shape = {table, record_bytes, 1, 1};
+    rk_page_shape shape = {table, record_bytes, 1, 1, 0};
     if (record_bytes <= RK_PAGE_ROOM)
         shape.unit_records = RK_PAGE_ROOM / record_bytes;
     else
         shape.unit_pages = (record_bytes + RK_PAGE_ROOM - 1) / RK_PAGE_ROOM;
+    shape.record_bits = (uint32_t)rk_bit_width(shape.unit_records - 1);
     return shape;
 }
 

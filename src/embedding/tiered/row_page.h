@@ -18,6 +18,7 @@ enum {
 typedef struct rk_page_shape {
     uint32_t table, record_bytes;
     uint32_t unit_pages, unit_records; /* one of them is 1 */
+    uint32_t record_bits;              /* of a record's number in its unit */
 } rk_page_shape;
 
 /* record_bytes: 8 .. RK_PAGE_ROOM * RK_FILE_PAGES */
@@ -45,6 +46,21 @@ void rk_unit_read_record(const rk_page_shape *shape, const uint8_t *unit, uint32
 /* Where a record is, in 49 bits: file 26, page 14, record 9. Later ones are greater. */
 static inline uint64_t rk_place_make(uint64_t file, uint32_t page, uint32_t record) {
     return (file << RK_PLACE_PAGE_BITS | page) << RK_PLACE_RECORD_BITS | record;
+}
+/* The same in 47 bits, of which the record has no more than a page needs: there are so many numbers of files,
+ * in bits. */
+enum { RK_PACKED_PLACE_BITS = 47 };
+static inline uint64_t rk_place_pack(uint64_t place, uint32_t record_bits) {
+    uint64_t record = place & ((1u << RK_PLACE_RECORD_BITS) - 1);
+    return place >> RK_PLACE_RECORD_BITS << record_bits | record;
+}
+static inline uint64_t rk_place_unpack(uint64_t packed, uint32_t record_bits) {
+    uint64_t record = packed & ((1u << record_bits) - 1);
+    return packed >> record_bits << RK_PLACE_RECORD_BITS | record;
+}
+static inline int rk_page_shape_file_bits(const rk_page_shape *shape) {
+    int left = RK_PACKED_PLACE_BITS - RK_PLACE_PAGE_BITS - (int)shape->record_bits;
+    return left < RK_PLACE_FILE_BITS ? left : RK_PLACE_FILE_BITS;
 }
 static inline uint64_t rk_place_file(uint64_t place) {
     return place >> (RK_PLACE_PAGE_BITS + RK_PLACE_RECORD_BITS);

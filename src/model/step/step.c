@@ -118,6 +118,6 @@ rk_status rk_model_flush(rk_model *model) {
 }
 
 rk_status rk_model_reload(rk_model *model) {
-    model->store->ops->reload(model->store);
+    RK_TRY(model->store->ops->reload(model->store));
     return model->engine->reload(model);
 }

@@ -15,6 +15,7 @@ typedef struct keyed_tensor {
     void *data;
     rk_state_dict_kind kind;
     size_t stride;
+    rk_read_state_row read_row; /* as an entry of the state has it */
 } keyed_tensor;
 
 /* Of `total` keys, those of a range; order: where their values stand, NULL: one after the other. */
@@ -31,6 +32,7 @@ static rk_status add_state_entry(rk_state_dict *state, const rk_buffer *name, co
     RK_TRY(rk_state_dict_add(state, name->data, tensor->type, n, tensor->width, data));
     state->entries[state->n - 1].order = order;
     state->entries[state->n - 1].stride = tensor->stride;
+    state->entries[state->n - 1].read_row = tensor->read_row;
     state->entries[state->n - 1].moves = true;
     rk_state_dict_set_kind(state, tensor->kind);
     return RK_OK;
@@ -64,6 +66,7 @@ static rk_status add_tensor_of_range(const rk_table *table, rk_state_dict *state
 
 /* Rows whose order is 1, 2, ... are together as they stand, and may be written to. */
 static bool are_rows_in_key_order(const rk_dynamic_table *t) {
+    if (t->disk_keys) return false;
     for (int64_t i = 0; i < t->n_keys; i++)
         if (t->order[i] != i + t->n_shared) return false;
     return true;
@@ -99,8 +102,9 @@ static rk_status add_tensors_of_all_keys(const rk_table *table, rk_state_dict *s
 
 static rk_status add_candidate_tensors(const rk_table *table, rk_state_dict *state) {
     const rk_dynamic_table *t = table->dynamic;
-    const keyed_tensor tensors[] = {{"candidate_keys", RK_I64, 0, t->candidate_keys, RK_STATE_OTHER, 0},
-                                    {"candidate_counts", RK_I32, 0, t->candidate_counts, RK_STATE_OTHER, 0}};
+    const keyed_tensor tensors[] = {
+        {"candidate_keys", RK_I64, 0, t->candidate_keys, RK_STATE_OTHER, 0, NULL},
+        {"candidate_counts", RK_I32, 0, t->candidate_counts, RK_STATE_OTHER, 0, NULL}};
     if (t->is_loading) return add_tensors_of_loaded_ranges(table, state, tensors, 2, &t->loaded_candidates);
     bool is_part = t->config.n_parts > 1;
     keyed_range range = {{is_part ? t->share.candidates_before : 0, t->n_candidates, 0},
@@ -117,8 +121,8 @@ static rk_status add_sketch_tensors(const rk_table *table, rk_state_dict *state)
     const rk_dynamic_table *t = table->dynamic;
     const char *const *name = names[t->config.counter];
     const keyed_tensor tensors[] = {
-        {name[0], RK_U8, (int64_t)t->sketch_bytes, t->sketches, RK_STATE_OTHER, 0},
-        {name[1], RK_I64, 0, t->sketch_loads, RK_STATE_OTHER, 0}};
+        {name[0], RK_U8, (int64_t)t->sketch_bytes, t->sketches, RK_STATE_OTHER, 0, NULL},
+        {name[1], RK_I64, 0, t->sketch_loads, RK_STATE_OTHER, 0, NULL}};
     const keyed_range range = {
         {t->first_bucket, t->end_bucket - t->first_bucket, 0}, t->config.n_buckets, NULL};
     for (int i = 0; i < 2; i++) RK_TRY(add_tensor_of_range(table, state, &tensors[i], &range));
@@ -128,7 +132,8 @@ static rk_status add_sketch_tensors(const rk_table *table, rk_state_dict *state)
 /* The name is the whole table's in every part, all of which read it. */
 static rk_status add_clock_tensor(const rk_table *table, rk_state_dict *state) {
     RK_AUTO(rk_buffer_release) rk_buffer name = {0};
-    const keyed_tensor clock = {RK_STREAM_CLOCK_TENSOR, RK_I64, 0, &table->dynamic->clock, RK_STATE_OTHER, 0};
+    const keyed_tensor clock = {RK_STREAM_CLOCK_TENSOR, RK_I64, 0,   &table->dynamic->clock,
+                                RK_STATE_OTHER,         0,      NULL};
     rk_buffer_printf(&name, "table/%s/%s", table->part.name, clock.name);
     return add_state_entry(state, &name, &clock, RK_STREAM_CLOCK_VALUES, clock.data, NULL);
 }
@@ -138,10 +143,10 @@ static rk_status add_clock_tensor(const rk_table *table, rk_state_dict *state) {
 static rk_status add_counter_tensors(rk_table *table, rk_state_dict *state) {
     rk_dynamic_table *t = table->dynamic;
     bool is_first = t->config.part == 0, sums = t->config.n_parts > 1 && !t->is_loading;
-    const keyed_tensor batches = {"batches", RK_I64, 0, &t->n_batches, RK_STATE_OTHER, 0},
-                       totals = {"totals",       RK_I64, 0, sums ? &t->share.totals : &t->totals,
-                                 RK_STATE_OTHER, 0},
-                       step = {"step", RK_I64, 0, &table->step, RK_STATE_OTHER, 0};
+    const keyed_tensor batches = {"batches", RK_I64, 0, &t->n_batches, RK_STATE_OTHER, 0, NULL},
+                       totals = {"totals",       RK_I64, 0,   sums ? &t->share.totals : &t->totals,
+                                 RK_STATE_OTHER, 0,      NULL},
+                       step = {"step", RK_I64, 0, &table->step, RK_STATE_OTHER, 0, NULL};
     if (is_first || t->is_loading) RK_TRY(add_tensor_of_keys(table, state, &batches, 1));
     if (is_first) RK_TRY(add_tensor_of_keys(table, state, &totals, 3));
     if (t->config.ttl && (is_first || t->is_loading)) RK_TRY(add_clock_tensor(table, state));
@@ -172,22 +177,52 @@ static rk_status add_tensors_of_shared_rows(const rk_table *table, rk_state_dict
     return RK_OK;
 }
 
+static int describe_keys(const rk_dynamic_table *t, keyed_tensor *tensors) {
+    rk_key_info *info = t->info;
+    tensors[0] = (keyed_tensor){"keys", RK_I64, 0, &info->key, RK_STATE_KEYS, sizeof *info, NULL};
+    tensors[1] =
+        (keyed_tensor){"last_batches", RK_I32, 0, &info->last_batch, RK_STATE_OTHER, sizeof *info, NULL};
+    tensors[2] = (keyed_tensor){"counts", RK_I32, 0, &info->count, RK_STATE_OTHER, sizeof *info, NULL};
+    return 3;
+}
+
+static void read_key_of_row(const void *table, int64_t row, void *to) {
+    int64_t key = rk_dynamic_key_of_row(table, row);
+    memcpy(to, &key, sizeof key);
+}
+static void read_last_batch_of_row(const void *table, int64_t row, void *to) {
+    memcpy(to, rk_dynamic_last_batch(table, row), sizeof(int32_t));
+}
+static void read_count_of_row(const void *table, int64_t row, void *to) {
+    int32_t count = rk_dynamic_count_of_row(table, row);
+    memcpy(to, &count, sizeof count);
+}
+
+/* Of rows on a disk these stand in no array. */
+static int describe_disk_keys(rk_dynamic_table *t, keyed_tensor *tensors) {
+    tensors[0] = (keyed_tensor){"keys", RK_I64, 0, t, RK_STATE_KEYS, 0, read_key_of_row};
+    tensors[1] = (keyed_tensor){"last_batches", RK_I32, 0, t, RK_STATE_OTHER, 0, read_last_batch_of_row};
+    tensors[2] = (keyed_tensor){"counts", RK_I32, 0, t, RK_STATE_OTHER, 0, read_count_of_row};
+    return 3;
+}
+
 rk_status rk_dynamic_table_state_dict(rk_table *table, rk_state_dict *state) {
     rk_dynamic_table *t = table->dynamic;
     keyed_tensor tensors[RK_MAX_SLOTS + 4];
     int n = 0;
     RK_TRY(rk_dynamic_list_keys(t));
-    tensors[n++] =
-        (keyed_tensor){"rows", table->config.dtype, table->config.dim, table->rows.data, RK_STATE_ROWS, 0};
+    tensors[n++] = (keyed_tensor){
+        "rows", table->config.dtype, table->config.dim, table->rows.data, RK_STATE_ROWS, 0, NULL};
     for (int s = 0; s < table->n_slots; s++)
-        tensors[n++] = (keyed_tensor){
-            table->slots[s].name,  RK_F32,         table->slots[s].per_row ? 0 : table->config.dim,
-            table->slot_values[s], RK_STATE_OTHER, 0};
+        tensors[n++] = (keyed_tensor){table->slots[s].name,
+                                      RK_F32,
+                                      table->slots[s].per_row ? 0 : table->config.dim,
+                                      table->slot_values[s],
+                                      RK_STATE_OTHER,
+                                      0,
+                                      NULL};
     int n_values = n;
-    rk_key_info *info = t->info;
-    tensors[n++] = (keyed_tensor){"keys", RK_I64, 0, &info->key, RK_STATE_KEYS, sizeof *info};
-    tensors[n++] = (keyed_tensor){"last_batches", RK_I32, 0, &info->last_batch, RK_STATE_OTHER, sizeof *info};
-    tensors[n++] = (keyed_tensor){"counts", RK_I32, 0, &info->count, RK_STATE_OTHER, sizeof *info};
+    n += t->disk_keys && !t->is_loading ? describe_disk_keys(t, tensors + n) : describe_keys(t, tensors + n);
     bool are_files = table->tier || (table->dynamic_config.storage && t->is_loading);
     int first = are_files ? n_values : 0; /* rows and slots; rk_embeddings_load_rows reads them */
     RK_TRY(add_tensors_of_all_keys(table, state, tensors + first, n - first));
@@ -248,9 +283,10 @@ rk_status rk_embeddings_load_keys(rk_embeddings *e, const rk_stored_keys *keys) 
     return status == RK_OK ? RK_OK : rk_error_context(status, "tensor '%s'", keys->name);
 }
 
-void rk_embeddings_finish_loading(rk_embeddings *e) {
+rk_status rk_embeddings_finish_loading(rk_embeddings *e) {
     for (int32_t t = 0; t < e->n_tables; t++)
-        if (e->tables[t].dynamic) rk_dynamic_finish_loading(e->tables[t].dynamic);
+        if (e->tables[t].dynamic) RK_TRY(rk_dynamic_finish_loading(e->tables[t].dynamic));
+    return RK_OK;
 }
 
 void rk_embeddings_find_keys(const rk_embeddings *e, const char *table, const int64_t *keys, int64_t n,

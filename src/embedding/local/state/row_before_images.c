@@ -52,7 +52,8 @@ static int64_t local_row_of_record(const rk_table *table, bool is_shared, int64_
 
 /* Of a row on a disk, without its values. */
 static void copy_row_to_record(const rk_table *table, int64_t row, char *record) {
-    int64_t id = table->dynamic ? table->dynamic->info[row].key : rk_id_of_row(&table->rows, row);
+    int64_t id =
+        table->dynamic ? rk_dynamic_key_of_row(table->dynamic, row) : rk_id_of_row(&table->rows, row);
     const char *values = address_of_row(table, row);
     memcpy(record, &id, sizeof id);
     if (values) memcpy(record + sizeof id, values, row_bytes(table));

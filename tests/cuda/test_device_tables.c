@@ -162,6 +162,44 @@ static void test_shared_ids(void **state) {
     close_twins(&w);
 }
 
+/* A feature's ids in other bags: those of another feature, or so many a sample, with fewer ids in all. */
+static rk_ids rearrange_ids(const twins *w, const rk_ids *ids, bool fewer) {
+    int64_t n_ids = ids->offsets ? ids->offsets[w->n] : w->n * ids->ids_per_sample;
+    return fewer ? (rk_ids){.ids = ids->ids, .ids_per_sample = n_ids / w->n - 1}
+                 : (rk_ids){.ids = ids->ids, .offsets = ids->offsets, .ids_per_sample = ids->ids_per_sample};
+}
+
+/* Features of all kinds with the same ids, or the first ones of them, weighted or not; others between. One id
+ * is no int32_t, and dropped. The first batch has no samples. */
+static void test_shared_ids_in_other_bags(void **state) {
+    (void)state;
+    twins w;
+    shape shapes[MAX_FEATURES];
+    for (int f = 0; f < MAX_FEATURES; f++) shapes[f] = (shape){.most = 8, .negatives = true};
+    shapes[1] = (shape){.most = 8, .weighted = true};
+    shapes[3] = (shape){.ids_per_sample = 3};
+    open_twins(&w, &config, shapes, 70, 0);
+    for (int batch = 0; batch < 6; batch++) {
+        rk_ids own[MAX_FEATURES];
+        draw_ids(&w, batch ? 60 + batch : 0);
+        memcpy(own, w.ids, sizeof own);
+        for (int f = 1; f < config.n_features && batch; f++) {
+            const rk_ids *of = f % 2 ? &own[1] : &own[3];
+            int64_t n_ids = of->offsets ? of->offsets[w.n] : w.n * of->ids_per_sample;
+            int64_t *ids = (int64_t *)(size_t)of->ids;
+            for (int64_t i = 0; i < n_ids; i++) ids[i] %= 33; /* the least rows of all tables */
+            if (batch % 2) ids[n_ids / 2] = INT64_MIN;
+            if (f != 1 && f != 3 && f != 5) w.ids[f] = rearrange_ids(&w, of, (f + batch) % 4 < 2);
+        }
+        route_twins(&w, true);
+        look_up_twins(&w, true, true);
+        apply_twins(&w);
+        memcpy(w.ids, own, sizeof own);
+    }
+    compare_tables(&w, true);
+    close_twins(&w);
+}
+
 static void test_strict_features(void **state) {
     (void)state;
     rk_feature_config strict[] = {FEATURE("a", "sixteen", MEAN, 0), FEATURE("b", "sixteen", SUM, 3)};
@@ -197,9 +235,13 @@ static void test_strict_features(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense_ids),       cmocka_unit_test(test_bags),
-        cmocka_unit_test(test_weights),         cmocka_unit_test(test_long_bags),
-        cmocka_unit_test(test_refused_ids),     cmocka_unit_test(test_shared_ids),
+        cmocka_unit_test(test_dense_ids),
+        cmocka_unit_test(test_bags),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_long_bags),
+        cmocka_unit_test(test_refused_ids),
+        cmocka_unit_test(test_shared_ids),
+        cmocka_unit_test(test_shared_ids_in_other_bags),
         cmocka_unit_test(test_strict_features),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);

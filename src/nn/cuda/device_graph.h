@@ -47,7 +47,8 @@ float *rk_device_graph_data(rk_device_graph *graph, rk_value value);
 float *rk_device_graph_gradient(rk_device_graph *graph, rk_value value);
 int64_t rk_device_graph_stride(const rk_device_graph *graph,
                                rk_value value); /* of data and gradient: rows * cols but for inputs that may
-                                                   stride; multiples of 4 then */
+                                                   stride, and concats for linear layers; multiples of 4
+                                                   then */
 float *rk_device_graph_gradients(rk_device_graph *graph,
                                  size_t *n); /* of all parameters, with room between them that nobody reads */
 const float *rk_device_graph_parameter_gradient(const rk_device_graph *graph, int32_t parameter);
@@ -61,14 +62,16 @@ void rk_device_graph_forward(rk_device_graph *graph, rk_stream *stream, int64_t 
 void rk_device_graph_backward(rk_device_graph *graph, rk_stream *stream,
                               int64_t n); /* fills every parameter's gradient */
 
-/* The optimizer's step. All but prepare, done and check can be in a graph of launches: what changes from step
+/* The optimizer's step. All but prepare, end and check can be in a graph of launches: what changes from step
  * to step is in the device's memory. *stop, in device memory, says by its bits
  * (cuda/dense/dense_optimizer_step.h) that a loss or a gradient was not finite; then nothing is updated.
- *     prepare        before the step: brings its learning rate and the like to the device
- *     gradient_norm  adds l2; the norm of all gradients, for clipping; sets RK_CUDA_STOP_DENSE in *stop if
- * one is not finite update         unless *stop; else running statistics are put back as they were before the
- * step done           when the host knows whether the step was taken: counts it check          waits;
- * RK_NOT_FINITE names the parameter, as the CPU engine */
+ *
+ *     prepare_update         before the step: brings its learning rate and the like to the device
+ *     compute_gradient_norm  adds l2; the norm of all gradients, for clipping; sets RK_CUDA_STOP_DENSE in
+ *                            *stop if one is not finite
+ *     update                 unless *stop; else running statistics are put back as they were before the step
+ *     end_step               when the host knows whether the step was taken: counts it
+ *     check_step             waits; RK_NOT_FINITE names the parameter, as the CPU engine */
 rk_status rk_device_graph_prepare_update(rk_device_graph *graph, rk_stream *stream);
 void rk_device_graph_compute_gradient_norm(rk_device_graph *graph, rk_stream *stream, uint32_t *stop);
 void rk_device_graph_update(rk_device_graph *graph, rk_stream *stream, const uint32_t *stop);

@@ -39,10 +39,13 @@ static bool is_setting_of_section(const place *at, const char *name) {
     return at->outer && !at->outer->outer && strcmp(at->key, name) == 0;
 }
 
-/* embedding.tables, and data.features[i].key and .identity. */
+/* embedding.tables, data.timestamp, by which rows of theirs may expire, and data.features[i].key and
+ * .identity.
+ */
 static bool is_convertible_setting(const place *at) {
     if (!at->outer) return false;
     if (is_setting_of_section(at->outer, "embedding")) return strcmp(at->key, "tables") == 0;
+    if (is_setting_of_section(at->outer, "data")) return strcmp(at->key, "timestamp") == 0;
     const place *list = at->outer->outer;
     return list && list->outer && is_setting_of_section(list->outer, "data") &&
            strcmp(list->key, "features") == 0 && at->key &&

@@ -7,8 +7,8 @@
 #include "base/error.h"
 
 /* Both resolved, as YAML. Keys that change no step (epochs, logging, stopping, checkpoints) may differ;
- * RK_CONFIG names the first other key and shows what it was and is. converts: tables may differ, too, and
- * whether features are ids or keys. */
+ * RK_CONFIG names the first other key and shows what it was and is. converts: tables may differ, too, the
+ * column of timestamps, and whether features are ids or keys. */
 rk_status rk_resume_check(const char *stored, const char *now, bool converts);
 
 #endif

@@ -220,13 +220,23 @@ static bool is_clock_tensor(const char *what) {
     return strcmp(what, RK_STREAM_CLOCK_TENSOR) == 0;
 }
 
-/* Whether sketches are those of as many buckets, of the same size, or shared rows as many; candidates have
- * any number. */
+/* Another column has a clock of its own. */
+static bool is_same_timestamp(const conversion *c) {
+    const char *then = c->then->data.timestamp, *now = c->config->data.timestamp;
+    return then && now && strcmp(then, now) == 0;
+}
+
+/* Whether sketches are those of as many buckets, of the same size, shared rows as many, or a clock that of
+ * the same timestamps; candidates have any number. */
 static rk_status have_same_shape(const conversion *c, const char *table, const char *what,
                                  const rk_stored_tensor *stored, bool *same) {
     const rk_state_dict_entry *now;
     *same = true;
-    if (starts_with(what, "candidate_") || is_clock_tensor(what)) return RK_OK;
+    if (starts_with(what, "candidate_")) return RK_OK;
+    if (is_clock_tensor(what)) {
+        *same = is_same_timestamp(c);
+        return RK_OK;
+    }
     RK_TRY(find_state_entry(c, table, what, &now));
     bool is_of_buckets = !starts_with(what, "oov_");
     *same = stored->n_rows == now->dims[0] && (!is_of_buckets || stored->n_columns == now->dims[1]);

@@ -29,6 +29,12 @@ change() { sed "s/eviction: {[^}]*}/eviction: {$2}/; s/output: out/output: $1/; 
 change steps 'ttl_steps: 5'; change seconds 'ttl: 700'; "$RECKON" convert out steps.yaml >/dev/null && "$RECKON" train -q --resume steps.yaml >/dev/null && echo went on by batches
 "$RECKON" convert out seconds.yaml >/dev/null && "$RECKON" train -q --resume seconds.yaml >/dev/null && echo went on by other seconds
 change seconds_again 'ttl: 900'; "$RECKON" convert steps seconds_again.yaml >/dev/null && echo from batches to seconds
+sed 's/eviction: {[^}]*}//; s/ timestamp: time,//; s/output: out/output: before/' events.yaml >before.yaml; change since 'ttl: 900'
+"$RECKON" train -q before.yaml >/dev/null; "$RECKON" train -q --resume -o before since.yaml; "$RECKON" convert before since.yaml >/dev/null && "$RECKON" train -q --resume since.yaml >/dev/null && grep -oE '"dynamic_evicted":[0-9]+' since/metrics.jsonl | tail -1
+# A column that is far ahead has a clock of its own: no row is old at once.
+awk -F, 'NR == 1 { print $0 ",later" } NR > 1 { printf "%s,%.2f\n", $0, $1 + (NR > 1001 ? 1e6 : 0) }' events.csv >two.csv
+for column in time later; do sed "s/events.csv/two.csv/; s/timestamp: time/timestamp: $column/; s/output: out/output: by_$column/; s/ttl: 1600/ttl: 20000/" events.yaml >by_$column.yaml; done
+"$RECKON" train -q --set train.steps=25 by_time.yaml >/dev/null; "$RECKON" convert -q by_time by_later.yaml; "$RECKON" train -q --resume by_later.yaml >/dev/null; grep -oE '"dynamic_evicted":[0-9]+' by_later/metrics.jsonl | tail -1
 # What is wrong, and what is likely to be.
 "$RECKON" train -q -o shuffled --set data.shuffle=true events.yaml 2>&1 >/dev/null
 try() { "$RECKON" train -o try "$@" events.yaml 2>&1; echo $?; }

@@ -78,13 +78,16 @@ static void remove_run(const char *output) {
 
 static void test_nothing_changes_a_step(void **state) {
     (void)state;
-    static const char *const kinds[] = {"train.seed=1", "embedding.dtype=bf16", "embedding.l2_full=0.001",
-                                        "train.optimizer.learning_rate=1e30"};
+    static const char *const kinds[] = {
+        "train.seed=1", "embedding.dtype=bf16", "embedding.l2_full=0.001",
+        "embedding.tables=[{name: u, max_capacity: 40, admission: {min_count: 20}}, "
+        "{name: v, max_capacity: 50, admission: {min_count: 20}}]", /* the first batches use no row */
+        "train.optimizer.learning_rate=1e30"};
     static const char *const between[] = {"train.checkpoint.every_steps=8", "train.threads=2",
                                           "train.evaluate.every_steps=3"};
     static const int64_t stops[] = {0, 6, 0};
-    for (size_t k = 0; k < 4; k++) {
-        bool skips = k == 3; /* steps, and has no predictions to evaluate */
+    for (size_t k = 0; k < 5; k++) {
+        bool skips = k == 4; /* steps, and has no predictions to evaluate */
         const char *settings[] = {kinds[k], skips ? "train.on_not_finite=skip" : "train.on_not_finite=fail",
                                   skips ? "data.valid=" : "train.log_every=1", NULL};
         remove_run("whole");

@@ -112,8 +112,8 @@ static rk_status run_forward_and_backward(rk_model *model, rk_model_run *r, cons
     model->reducer->ops->hook(model->reducer, batch, &hooks);
     rk_status status = rk_graph_train(
         model->graph, n, model->step + model->queue.n_launched - model->queue.n_finished, &hooks);
-    if (hooks.n_beside && atomic_load(&r->n_updated) == hooks.n_beside)
-        store->ops->complete(store); /* not if the run failed before it began */
+    if (atomic_load(&r->n_updated) == hooks.n_beside) /* not if the run failed before it began */
+        store->ops->complete(store);                  /* also of a batch before that used no row */
     RK_TRY(status);
     rk_model_sum_losses_of_blocks(model, n);
     RK_TRY(rk_model_sum_losses_of_micro_batches(model, &batch->batch, model->micro_batch_losses,

@@ -78,11 +78,11 @@ static void remove_run(const char *output) {
 
 static void test_nothing_changes_a_step(void **state) {
     (void)state;
-    static const char *const kinds[] = {
-        "train.seed=1", "embedding.dtype=bf16", "embedding.l2_full=0.001",
+    static const char frequent_keys[] = /* so that the first batches use no row */
         "embedding.tables=[{name: u, max_capacity: 40, admission: {min_count: 20}}, "
-        "{name: v, max_capacity: 50, admission: {min_count: 20}}]", /* the first batches use no row */
-        "train.optimizer.learning_rate=1e30"};
+        "{name: v, max_capacity: 50, admission: {min_count: 20}}]";
+    static const char *const kinds[] = {"train.seed=1", "embedding.dtype=bf16", "embedding.l2_full=0.001",
+                                        frequent_keys, "train.optimizer.learning_rate=1e30"};
     static const char *const between[] = {"train.checkpoint.every_steps=8", "train.threads=2",
                                           "train.evaluate.every_steps=3"};
     static const int64_t stops[] = {0, 6, 0};

@@ -177,9 +177,9 @@ static void run_batch(rk_dynamic_table *t, int64_t n, const int64_t *batch_keys,
         if (rows[i]) assert_true(rk_dynamic_key_of_row(t, rows[i]) == batch_keys[i]);
 }
 
-static rk_dynamic_table *make_table(rk_eviction_policy policy, const char *storage) {
+static rk_dynamic_table *make_table(rk_eviction_policy policy, int64_t capacity, const char *storage) {
     rk_dynamic_table *t;
-    rk_dynamic_config config = {.max_capacity = 60,
+    rk_dynamic_config config = {.max_capacity = capacity,
                                 .n_buckets = 2,
                                 .policy = (int)policy,
                                 .evict_to = 0.8,
@@ -198,8 +198,8 @@ static void test_counts_beyond_16_bits(void **state) {
     static int64_t batch_keys[MOST];
     static uint32_t uses[MOST];
     for (int policy = RK_EVICTION_LRU; policy <= RK_EVICTION_NONE; policy++) {
-        rk_dynamic_table *memory = make_table((rk_eviction_policy)policy, NULL),
-                         *disk = make_table((rk_eviction_policy)policy, "elsewhere");
+        rk_dynamic_table *memory = make_table((rk_eviction_policy)policy, 60, NULL),
+                         *disk = make_table((rk_eviction_policy)policy, 60, "elsewhere");
         rk_rng rng = {(uint64_t)policy, 9, 0};
         uint32_t most_over = 0;
         assert_true(disk->disk_keys && !disk->info && !memory->disk_keys);
@@ -228,6 +228,31 @@ static void test_counts_beyond_16_bits(void **state) {
         assert_memory_equal(&memory->totals, &disk->totals, sizeof memory->totals);
         rk_dynamic_free(memory);
         rk_dynamic_free(disk);
+    }
+}
+
+/* A batch finds a row again where it has met so many others meanwhile that it has forgotten the key: a count
+ * passes what an entry has room for by uses that are found one by one. */
+static void test_counts_of_rows_found_again(void **state) {
+    (void)state;
+    enum { N_OTHERS = 2000, N_HOT = 40, N = N_HOT + N_OTHERS + N_HOT };
+    static int64_t batch_keys[N];
+    static uint32_t uses[N];
+    for (int n_hot = 1; n_hot <= N_HOT; n_hot += 13) {
+        rk_dynamic_table *t = make_table(RK_EVICTION_NONE, 2 * MOST, "elsewhere");
+        int n = n_hot + N_OTHERS;
+        for (int i = 0; i < n; i++) {
+            batch_keys[i] = i;
+            uses[i] = i < n_hot ? UINT16_MAX - 1 : 1;
+            if (i < n_hot) batch_keys[n + i] = i;
+        }
+        run_batch(t, n, batch_keys, uses);
+        assert_int_equal(t->counts_over.n_counted, 0);
+        run_batch(t, n + n_hot, batch_keys, NULL);
+        assert_int_equal(t->counts_over.n_counted, n_hot);
+        for (int i = 0; i < n_hot; i++)
+            assert_int_equal(rk_dynamic_count_of_row(t, rk_dynamic_find_row(t, i)), UINT16_MAX + 1);
+        rk_dynamic_free(t);
     }
 }
 
@@ -276,11 +301,32 @@ static void test_without_memory(void **state) {
     release(&keys);
 }
 
+/* A batch that has no memory to rebuild all buckets leaves some rebuilt, and then other keys are loaded. */
+static void test_load_after_a_failed_rebuild(void **state) {
+    (void)state;
+    enum { N = 2000 };
+    static int64_t batch_keys[N];
+    for (int i = 0; i < N; i++) batch_keys[i] = i;
+    rk_dynamic_table *t = make_table(RK_EVICTION_NONE, MOST, "elsewhere");
+    run_batch(t, N / 4, batch_keys, NULL);
+    run_batch(t, N / 2, batch_keys, NULL);
+    assert_int_equal(rk_dynamic_count_stale_buckets(t), 2); /* which grew */
+    OK(rk_dynamic_rebuild_stale_bucket(t, 0));
+    rk_dynamic_begin_loading(t);
+    OK(rk_dynamic_load_keys(t, 0, N, batch_keys, N));
+    assert_in_range(rk_dynamic_count_stale_buckets(t), 0, 2);
+    OK(rk_dynamic_finish_loading(t));
+    run_batch(t, N, batch_keys, NULL);
+    assert_int_equal(t->n_keys, N);
+    rk_dynamic_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_a_list),         cmocka_unit_test(test_growth_behind_wrapped_keys),
         cmocka_unit_test(test_bytes_of_a_full_bucket), cmocka_unit_test(test_key_of_hash),
-        cmocka_unit_test(test_counts_beyond_16_bits),  cmocka_unit_test(test_bounds_of_buckets),
+        cmocka_unit_test(test_counts_beyond_16_bits),  cmocka_unit_test(test_counts_of_rows_found_again),
+        cmocka_unit_test(test_bounds_of_buckets),      cmocka_unit_test(test_load_after_a_failed_rebuild),
         cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

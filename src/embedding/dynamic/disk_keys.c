@@ -191,6 +191,8 @@ void rk_disk_keys_clear(rk_disk_keys *k) {
         memset(rk_disk_keys_block(k, i), 0, k->pool->block_bytes);
         k->blocks[i] &= ~RK_BLOCK_IS_PASSED;
     }
+    k->n_homes = k->n_blocks;
+    k->is_stale = false;
 }
 
 typedef struct kept_entry {
@@ -215,8 +217,6 @@ rk_status rk_disk_keys_rebuild(rk_disk_keys *k) {
     RK_TRY(rk_alloc((size_t)k->n_blocks * RK_BLOCK_ENTRIES, sizeof *kept, &kept));
     uint32_t n = copy_entries(k, kept);
     rk_disk_keys_clear(k);
-    k->n_homes = k->n_blocks;
-    k->is_stale = false;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t to = rk_disk_keys_insert(k, kept[i].hash, kept[i].last_batch);
         rk_disk_keys_block_of(k, to)->counts[to % RK_BLOCK_ENTRIES] = kept[i].count;

@@ -393,8 +393,9 @@ rk_status rk_dynamic_decide_admissions(rk_dynamic_table *t, size_t number) {
 
 /* Buckets have made room for their new rows; what is left are counts. */
 static rk_status reserve_counts_of_disk_rows(rk_dynamic_table *t) {
-    uint64_t n = 0;
-    for (size_t c = 0; c < t->n_chunks; c++) n += t->chunks[c].n_over;
+    uint64_t shares = 0;
+    for (size_t c = 0; c < t->n_chunks; c++) shares += t->chunks[c].over_shares;
+    uint64_t n = shares >> 16;
     for (size_t g = 0; g < t->n_groups; g++)
         for (size_t i = 0; i < t->groups[g].n_created; i++) n += t->groups[g].created[i].uses > UINT16_MAX;
     return rk_dynamic_reserve_counts_over(t, n);

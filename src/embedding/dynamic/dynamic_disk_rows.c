@@ -110,8 +110,9 @@ rk_status rk_dynamic_reserve_counts_over(rk_dynamic_table *t, uint64_t n_more) {
     return n_more ? rk_key_bucket_reserve_counts(&t->counts_over, (uint32_t)n, UINT32_MAX) : RK_OK;
 }
 
-bool rk_dynamic_may_count_pass(const rk_dynamic_table *t, int64_t row, uint64_t uses) {
-    return *count_in_entry(t, row) + uses > UINT16_MAX;
+uint32_t rk_dynamic_share_of_passing(const rk_dynamic_table *t, int64_t row, uint32_t uses) {
+    uint32_t lacks = UINT16_MAX + 1u - *count_in_entry(t, row);
+    return uses < lacks ? (uint32_t)((((uint64_t)uses << 16) + lacks - 1) / lacks) : 1u << 16;
 }
 
 void rk_dynamic_add_to_disk_row(rk_dynamic_table *t, int64_t row, uint32_t uses) {

@@ -244,14 +244,13 @@ static void sort_absent_uses_by_group(const rk_dynamic_table *t, rk_key_chunk *c
         dealt[next[rk_dynamic_group_of_hash(t, absent[i].hash)]++] = absent[i];
 }
 
-/* Where all chunks together use a row so often that its count passes what an entry has room for, one of them
- * has its share of that. */
-static uint32_t count_rows_that_may_pass(const rk_dynamic_table *t, const rk_key_chunk *chunk) {
+/* A row may be found several times, in several chunks: none of them knows all its uses. */
+static uint64_t add_shares_of_rows_that_pass(const rk_dynamic_table *t, const rk_key_chunk *chunk) {
     const rk_found_row *found = found_rows_of_chunk(t, chunk);
-    uint32_t n = 0;
+    uint64_t shares = 0;
     for (uint32_t i = 1; i <= chunk->n_found; i++)
-        n += rk_dynamic_may_count_pass(t, found[i].row, (uint64_t)found[i].uses * t->n_chunks);
-    return n;
+        shares += rk_dynamic_share_of_passing(t, found[i].row, found[i].uses);
+    return shares;
 }
 
 void rk_dynamic_find_rows_of_chunk(rk_dynamic_table *t, size_t number) {
@@ -273,7 +272,7 @@ void rk_dynamic_find_rows_of_chunk(rk_dynamic_table *t, size_t number) {
     }
     for (int i = 0; i < N_STAGES; i++) resolve_found_keys(&s, advance_pipeline(t, &s.pipeline));
     if (chunk->n_absent) sort_absent_uses_by_group(t, chunk);
-    if (t->disk_keys) chunk->n_over = count_rows_that_may_pass(t, chunk);
+    if (t->disk_keys) chunk->over_shares = add_shares_of_rows_that_pass(t, chunk);
 }
 
 static void add_uses_atomically(const rk_dynamic_table *t, int32_t *count, uint32_t uses) {

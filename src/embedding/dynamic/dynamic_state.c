@@ -92,6 +92,7 @@ void rk_dynamic_begin_loading(rk_dynamic_table *t) {
         rk_key_bucket_clear_counts(&t->buckets[b]);
         if (t->disk_keys) rk_dynamic_clear_disk_rows(t, (uint32_t)b);
     }
+    t->n_stale = 0;
     rk_key_bucket_clear_counts(&t->counts_over);
     if (t->disk_keys) release_loaded_info(t);
     t->n_keys = t->n_free = t->n_candidates = 0;

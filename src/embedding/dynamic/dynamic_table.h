@@ -83,8 +83,8 @@ typedef struct rk_key_chunk {
     uint32_t number, first, last;
     uint32_t n_found;  /* rows, some of them several times */
     uint32_t n_absent; /* uses; group g's end at absent_ends[g] */
-    uint32_t n_over;   /* rows on a disk whose counts may pass what an entry has room for, at most */
     uint32_t absent_ends[RK_MAX_KEY_GROUPS];
+    uint64_t over_shares; /* of rows on a disk (rk_dynamic_share_of_passing) */
 } rk_key_chunk;
 
 /* Of some buckets, which are decided on by one thread. */
@@ -286,7 +286,9 @@ int64_t rk_dynamic_insert_disk_row(rk_dynamic_table *table, uint32_t bucket, int
 void rk_dynamic_remove_disk_row(rk_dynamic_table *table, int64_t row);
 void rk_dynamic_clear_disk_rows(rk_dynamic_table *table, uint32_t bucket);
 rk_status rk_dynamic_reserve_counts_over(rk_dynamic_table *table, uint64_t n_more);
-bool rk_dynamic_may_count_pass(const rk_dynamic_table *table, int64_t row, uint64_t uses);
+/* Of what a row's count lacks to pass UINT16_MAX, the share that so many uses are, rounded up: all is 2^16.
+ * So no more rows pass it than the sum of their uses' shares has times 2^16. */
+uint32_t rk_dynamic_share_of_passing(const rk_dynamic_table *table, int64_t row, uint32_t uses);
 void rk_dynamic_add_to_disk_row(rk_dynamic_table *table, int64_t row, uint32_t uses);
 
 /* Inside: this batch's number, as rk_key_info has it; a use of the batch; the group of a hash. */

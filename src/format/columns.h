@@ -38,6 +38,7 @@ typedef struct rk_column {
     size_t n_text_bytes; /* of text_memory */
     float *weights;      /* [n_values], or NULL: none are given */
     bool is_unsigned;    /* i64 are the bits of numbers without a sign (rk_source_take_any_bits) */
+    bool is_time;        /* dates or times as their file has them: days, milliseconds (Parquet) */
     bool is_borrowed;    /* i64, f32 or f64 is another's array, and `own` the column's */
     void *own;
     int64_t values_capacity, rows_capacity, text_capacity,

@@ -135,6 +135,14 @@ static rk_status timestamp_error(const rk_data_section *s, rk_values values) {
         "milliseconds");
 }
 
+/* Days, or what begins at midnight, would be read as seconds. */
+static rk_status timestamp_unit_error(const rk_data_section *s) {
+    return rk_error_hint(
+        rk_error(RK_BAD_DATA, "column '%s': a Parquet date or time is no number of seconds since the epoch",
+                 s->timestamp),
+        "store timestamps as whole numbers (i64) or as f64");
+}
+
 /* Whole numbers of f32 end here, long before what seconds since the epoch are today. */
 static bool is_beyond_f32(const rk_column *column, double seconds) {
     return column->type == RK_COLUMN_F32 && fabs(seconds) > 1 << 24;
@@ -142,6 +150,7 @@ static bool is_beyond_f32(const rk_column *column, double seconds) {
 
 static rk_status read_timestamp(const rk_data_section *s, rk_values values, int64_t *out) {
     double seconds;
+    if (values.column->is_time) return timestamp_unit_error(s);
     if (values.begin == values.end || !rk_value_as_number(values.column, values.begin, &seconds) ||
         !rk_timestamp_from_seconds(seconds, out))
         return timestamp_error(s, values);

@@ -51,6 +51,7 @@ typedef struct rk_parquet_leaf {
     int32_t max_level; /* the definition level of a value that is there */
     bool is_repeated;  /* there are repetition levels, 0 or 1 */
     int32_t max_repetition;
+    bool is_time; /* a date or a time, as a number of units of the file's */
 } rk_parquet_leaf;
 
 /* Rows of a page of data begin with first_row; a page may begin within the row before. */

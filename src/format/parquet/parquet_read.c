@@ -240,6 +240,7 @@ static rk_status read_column_rows(const rk_parquet *file, int32_t column, const 
     RK_FAIL_IF(out->type != leaf->column.type, RK_INTERNAL, "it is to be read into another type");
     RK_TRY(rk_column_set_empty_rows(out, rows->n));
     out->n_text_bytes = 0;
+    out->is_time = leaf->is_time;
     out->is_unsigned =
         rows->any_bits && leaf->meaning == RK_PARQUET_UNSIGNED && leaf->physical == RK_PARQUET_INT64;
     if (rows->n == 0) return RK_OK;

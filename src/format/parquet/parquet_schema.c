@@ -9,8 +9,23 @@ enum { REQUIRED, OPTIONAL, REPEATED };
 enum { MOST_DEPTH = 64, MOST_SCALE = 1000 };
 
 /* Of LogicalType and ConvertedType. */
-enum { LOGICAL_MAP = 2, LOGICAL_LIST = 3, LOGICAL_DECIMAL = 5, LOGICAL_NULL = 11, LOGICAL_HALF = 15 };
-enum { CONVERTED_MAP = 1, CONVERTED_MAP_KEY_VALUE = 2, CONVERTED_LIST = 3, CONVERTED_DECIMAL = 5 };
+enum {
+    LOGICAL_MAP = 2,
+    LOGICAL_LIST = 3,
+    LOGICAL_DECIMAL = 5,
+    LOGICAL_DATE = 6,
+    LOGICAL_TIMESTAMP = 8,
+    LOGICAL_NULL = 11,
+    LOGICAL_HALF = 15
+};
+enum {
+    CONVERTED_MAP = 1,
+    CONVERTED_MAP_KEY_VALUE = 2,
+    CONVERTED_LIST = 3,
+    CONVERTED_DECIMAL = 5,
+    CONVERTED_DATE = 6,
+    CONVERTED_TIMESTAMP_MICROS = 10
+};
 
 typedef struct walker {
     rk_parquet *file;
@@ -34,6 +49,12 @@ static bool is_decimal_element(const rk_parquet_element *e) {
     return e->logical == LOGICAL_DECIMAL || e->converted == CONVERTED_DECIMAL;
 }
 
+static bool is_time_element(const rk_parquet_element *e) {
+    return (e->logical >= LOGICAL_DATE && e->logical <= LOGICAL_TIMESTAMP) ||
+           (e->converted >= CONVERTED_DATE && e->converted <= CONVERTED_TIMESTAMP_MICROS) ||
+           e->physical == RK_PARQUET_INT96;
+}
+
 static rk_status set_leaf_type(const walker *w, const rk_parquet_element *e, rk_parquet_leaf *leaf) {
     static const rk_column_type types[RK_PARQUET_N_PHYSICAL] = {RK_COLUMN_I64,  RK_COLUMN_I64, RK_COLUMN_I64,
                                                                 RK_COLUMN_I64,  RK_COLUMN_F32, RK_COLUMN_F64,
@@ -48,6 +69,7 @@ static rk_status set_leaf_type(const walker *w, const rk_parquet_element *e, rk_
         return rk_parquet_bad_footer_error(w->file, "a value of a length that cannot be");
     leaf->n_bytes = is_fixed ? (int32_t)e->n_bytes : 0;
     if (leaf->physical == RK_PARQUET_INT96) leaf->meaning = RK_PARQUET_TIMESTAMP;
+    leaf->is_time = is_time_element(e);
     if (is_whole && e->is_unsigned) leaf->meaning = RK_PARQUET_UNSIGNED;
     if (is_fixed && e->logical == LOGICAL_HALF && leaf->n_bytes == 2) {
         leaf->meaning = RK_PARQUET_HALF;

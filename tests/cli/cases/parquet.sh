@@ -19,6 +19,7 @@ train: {batch_size: 16, epochs: 2, output: out}
 YAML
 "$RECKON" train -q run.yaml && "$RECKON" predict out days/part=2/b.parquet | wc -l
 "$RECKON" train -q --overwrite --set data.train=days/part=3 run.yaml
+"$RECKON" train -q -o times --set data.timestamp=day run.yaml; "$RECKON" train -q -o times --set data.timestamp=part run.yaml >/dev/null && echo numbers are seconds
 "$RECKON" convert a.csv b.parquet
 head -c 7000 "$golden/none.parquet" >cut.parquet
 "$RECKON" convert cut.parquet b.csv

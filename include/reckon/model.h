@@ -32,7 +32,7 @@ RK_API void rk_model_free(rk_model *model);
 RK_API rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss);
 /* The time of the batches that rk_model_train gets from now on, in seconds since the epoch
  * (rk_dataset_timestamp has that of a dataset's): by it `eviction.ttl` of dynamic tables counts. NaN:
- * they have none, as before the first call. Errors: RK_INVALID_ARGUMENT (beyond 10^11). */
+ * they have none, as before the first call. Errors: RK_INVALID_ARGUMENT (beyond 10^11); the time stays. */
 RK_API rk_status rk_model_set_timestamp(rk_model *model, double seconds);
 /* predictions [n, n_tasks]: probabilities where the loss is a cross-entropy. Changes nothing. */
 RK_API rk_status rk_model_predict(rk_model *model, const rk_batch *batch, float *predictions);

@@ -74,10 +74,10 @@ static void prefetch_rows_of_next_batch(rk_model *model) {
 }
 
 rk_status rk_model_set_timestamp(rk_model *model, double seconds) {
-    model->timestamp = RK_NO_TIMESTAMP;
-    if (isnan(seconds)) return RK_OK;
-    RK_FAIL_IF(!rk_timestamp_from_seconds(seconds, &model->timestamp), RK_INVALID_ARGUMENT,
+    int64_t timestamp = RK_NO_TIMESTAMP;
+    RK_FAIL_IF(!isnan(seconds) && !rk_timestamp_from_seconds(seconds, &timestamp), RK_INVALID_ARGUMENT,
                "%g is no time in seconds since the epoch", seconds);
+    model->timestamp = timestamp;
     return RK_OK;
 }
 

@@ -207,7 +207,7 @@ class RequestLog(Tests):
         with Server(self, more=self.log(", max_bytes: 8000")) as s:
             for i in range(60):
                 self.ask(s, self.instances[:2], f"id{i}")
-            assert subprocess.run([self.program, "serve", self.folder / "serve.yaml"], capture_output=True, text=True).stderr.count("another program")
+            assert subprocess.run([self.program, "serve", self.folder / "serve.yaml"], capture_output=True, text=True, timeout=20).stderr.count("another program")
         def names():
             paths = sorted(self.folder.glob("log*.tfrecord"))
             assert [path.name for path in paths] == [*(f"log-{i:06}.tfrecord" for i in range(1, len(paths))), "log.tfrecord"]

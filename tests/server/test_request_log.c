@@ -2,6 +2,8 @@
  * memory runs out. */
 #include "testing.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -118,6 +120,58 @@ static void test_files(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+enum { N_RECORDS = 200 };
+
+typedef struct rotation {
+    rk_log_file file;
+    rk_buffer record;
+    rk_status status;
+    atomic_bool done;
+} rotation;
+
+static void *append_a_file_a_record(void *argument) {
+    rotation *r = argument;
+    for (int i = 0; i < N_RECORDS && r->status == RK_OK; i++)
+        r->status = rk_log_file_append(&r->file, r->record.data, r->record.n_bytes);
+    atomic_store(&r->done, true);
+    return NULL;
+}
+
+static void assert_busy(const char *log) {
+    rk_log_file other;
+    assert_int_equal(rk_log_file_open(log, 26, 0, &other), RK_BUSY);
+    rk_log_file_close(&other);
+}
+
+/* No other takes the path while the file is moved away or rotated. */
+static void test_lock(void **state) {
+    (void)state;
+    static rotation r;
+    pthread_t writer;
+    static char own[100], moved[100];
+    strcpy(own, path_of("own"));
+    strcpy(moved, path_of("moved"));
+    rk_tfrecord_write("0123456789", 10, &r.record);
+    OK(rk_log_file_open(own, 26, 3, &r.file));
+    OK(rk_log_file_append(&r.file, r.record.data, r.record.n_bytes));
+    assert_int_equal(rename(own, moved), 0);
+    assert_busy(own);
+    assert_int_equal(pthread_create(&writer, NULL, append_a_file_a_record, &r), 0);
+    while (!atomic_load(&r.done)) assert_busy(own);
+    pthread_join(writer, NULL);
+    OK(r.status);
+    rk_log_file_close(&r.file);
+    char last[20];
+    snprintf(last, sizeof last, "own-%06d", N_RECORDS - 1);
+    assert_int_equal(size_of(last), 26);
+    assert_int_equal(size_of("own"), 26);
+    assert_int_equal(size_of("moved"), 26);
+    OK(rk_log_file_open(own, 26, 3, &r.file)); /* the lock has ended */
+    rk_log_file_close(&r.file);
+    rk_buffer_release(&r.record);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 static void test_out_of_memory(void **state) {
     (void)state;
     rk_status status = RK_NO_MEMORY;
@@ -149,6 +203,7 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_queue), cmocka_unit_test(test_sample),
-                                       cmocka_unit_test(test_files), cmocka_unit_test(test_out_of_memory)};
+                                       cmocka_unit_test(test_files), cmocka_unit_test(test_lock),
+                                       cmocka_unit_test(test_out_of_memory)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

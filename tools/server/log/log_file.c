@@ -36,13 +36,27 @@ static rk_status count_whole_record_bytes(const char *path, uint64_t *out) {
     return RK_OK;
 }
 
+/* Held from open to close: the file itself cannot be locked without a moment in which its path is nobody's,
+ * between its rotation, or its move elsewhere, and the next file. */
+static rk_status acquire_lock(rk_log_file *file) {
+    RK_AUTO(rk_buffer_release) rk_buffer text = {0};
+    RK_AUTOFREE char *path = NULL;
+    const char *slash = strrchr(file->path, '/'), *name = slash ? slash + 1 : file->path;
+    rk_buffer_append(&text, file->path, (size_t)(name - file->path));
+    rk_buffer_printf(&text, ".%s.lock", name);
+    RK_TRY(rk_buffer_detach(&text, &path));
+    file->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (file->lock < 0) return rk_error_errno(RK_IO, errno, "could not open '%s'", path);
+    RK_FAIL_IF(flock(file->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, RK_BUSY,
+               "another program writes to '%s'\nhint: each server has a log of its own", file->path);
+    return RK_OK;
+}
+
 static rk_status open_file(rk_log_file *file) {
     struct stat there;
     file->descriptor = open(file->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (file->descriptor < 0 || fstat(file->descriptor, &there) != 0) return log_file_error(file, "open");
     RK_FAIL_IF(!S_ISREG(there.st_mode), RK_IO, "'%s' is no ordinary file", file->path);
-    RK_FAIL_IF(flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, RK_BUSY,
-               "another program writes to '%s'\nhint: each server has a log of its own", file->path);
     file->device = there.st_dev;
     file->inode = there.st_ino;
     file->n_bytes = 0;
@@ -50,6 +64,13 @@ static rk_status open_file(rk_log_file *file) {
     RK_TRY(count_whole_record_bytes(file->path, &file->n_bytes));
     if (ftruncate(file->descriptor, (off_t)file->n_bytes) != 0) return log_file_error(file, "cut");
     return RK_OK;
+}
+
+static void close_file(rk_log_file *file) {
+    if (file->descriptor < 0) return;
+    fdatasync(file->descriptor);
+    close(file->descriptor);
+    file->descriptor = -1;
 }
 
 /* Where a number goes in the path: before its ending. */
@@ -137,9 +158,11 @@ static void delete_old_files(const rk_log_file *file) {
 }
 
 rk_status rk_log_file_open(const char *path, uint64_t max_bytes, int64_t max_files, rk_log_file *file) {
-    *file = (rk_log_file){.path = path, .descriptor = -1, .max_bytes = max_bytes, .max_files = max_files};
+    *file = (rk_log_file){
+        .path = path, .lock = -1, .descriptor = -1, .max_bytes = max_bytes, .max_files = max_files};
     RK_TRY(rk_path_check(path));
     RK_TRY(find_next_number(file));
+    RK_TRY(acquire_lock(file));
     RK_TRY(open_file(file));
     delete_old_files(file);
     return RK_OK;
@@ -154,7 +177,7 @@ static rk_status rotate_log_file(rk_log_file *file) {
         moved = true;
     }
     delete_old_files(file);
-    rk_log_file_close(file);
+    close_file(file);
     return open_file(file);
 }
 
@@ -167,7 +190,7 @@ static bool log_file_exists(const rk_log_file *file) {
 rk_status rk_log_file_append(rk_log_file *file, const void *records, size_t n_bytes) {
     const char *at = records;
     if (!log_file_exists(file)) {
-        rk_log_file_close(file);
+        close_file(file);
         RK_TRY(open_file(file));
     }
     if (file->n_bytes > 0 && file->n_bytes + n_bytes > file->max_bytes) RK_TRY(rotate_log_file(file));
@@ -176,7 +199,7 @@ rk_status rk_log_file_append(rk_log_file *file, const void *records, size_t n_by
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
             rk_status status = log_file_error(file, "write to");
-            if (ftruncate(file->descriptor, (off_t)file->n_bytes) != 0) rk_log_file_close(file);
+            if (ftruncate(file->descriptor, (off_t)file->n_bytes) != 0) close_file(file);
             return status; /* what cannot be cut off now is cut off when the file is opened again */
         }
         at += n;
@@ -187,8 +210,7 @@ rk_status rk_log_file_append(rk_log_file *file, const void *records, size_t n_by
 }
 
 void rk_log_file_close(rk_log_file *file) {
-    if (file->descriptor < 0) return;
-    fdatasync(file->descriptor);
-    close(file->descriptor);
-    file->descriptor = -1;
+    close_file(file);
+    if (file->lock >= 0) close(file->lock);
+    file->lock = -1;
 }

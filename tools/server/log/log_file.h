@@ -11,6 +11,7 @@
 
 typedef struct rk_log_file {
     const char *path; /* the caller's */
+    int lock;         /* the descriptor of ".log.tfrecord.lock" beside "log.tfrecord", or -1 */
     int descriptor;   /* -1: none */
     dev_t device;     /* of the file that is open, */
     ino_t inode;
@@ -22,7 +23,7 @@ typedef struct rk_log_file {
 /* Goes on with the file that is there, if it is one. The path stays the caller's. max_files as in
  * rk_log_file: beyond it the files with the least numbers are deleted, now and whenever one is put aside.
  * Errors: RK_NOT_FOUND (its folder), RK_IO, RK_BAD_DATA (it is there and no TFRecord file), RK_BUSY (another
- * program has it). Close after a failure too. */
+ * program has it, from here to close). Close after a failure too. */
 rk_status rk_log_file_open(const char *path, uint64_t max_bytes, int64_t max_files, rk_log_file *out);
 /* Whole records, all or none of them. Where they would make the file larger than max_bytes, it is put aside
  * first as "log-000001.tfrecord" beside "log.tfrecord"; where it was moved away, a new one begins. */

@@ -93,7 +93,7 @@ static rk_status start_log_writer(rk_request_log *log) {
 rk_status rk_request_log_open(const rk_request_log_options *options, rk_request_log **out) {
     rk_request_log *log;
     RK_TRY(rk_alloc(1, sizeof *log, &log));
-    *log = (rk_request_log){.options = *options, .file.descriptor = -1, .last = &log->first};
+    *log = (rk_request_log){.options = *options, .file = {.lock = -1, .descriptor = -1}, .last = &log->first};
     pthread_mutex_init(&log->mutex, NULL);
     pthread_cond_init(&log->work, NULL);
     rk_status status = start_log_writer(log);

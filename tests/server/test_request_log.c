@@ -120,6 +120,34 @@ static void test_files(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+/* A file of somebody else's at the path of one that was moved away stays as it is, however often it is tried.
+ */
+static void test_foreign_file(void **state) {
+    (void)state;
+    rk_log_file file;
+    rk_buffer record = {0};
+    char own[100], moved[100];
+    strcpy(own, path_of("mine"));
+    strcpy(moved, path_of("mine.old"));
+    rk_tfrecord_write("0123456789", 10, &record);
+    OK(rk_log_file_open(own, 1000, 0, &file));
+    OK(rk_log_file_append(&file, record.data, record.n_bytes));
+    assert_int_equal(rename(own, moved), 0);
+    FILE *foreign = fopen(own, "w");
+    assert_non_null(foreign);
+    fputs("I am not a log, and longer than a head", foreign);
+    fclose(foreign);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(rk_log_file_append(&file, record.data, record.n_bytes), RK_BAD_DATA);
+    assert_int_equal(size_of("mine"), 38);
+    assert_int_equal(unlink(own), 0);
+    OK(rk_log_file_append(&file, record.data, record.n_bytes));
+    rk_log_file_close(&file);
+    assert_int_equal(size_of("mine"), 26);
+    rk_buffer_release(&record);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 enum { N_RECORDS = 200 };
 
 typedef struct rotation {
@@ -203,7 +231,7 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_queue), cmocka_unit_test(test_sample),
-                                       cmocka_unit_test(test_files), cmocka_unit_test(test_lock),
-                                       cmocka_unit_test(test_out_of_memory)};
+                                       cmocka_unit_test(test_files), cmocka_unit_test(test_foreign_file),
+                                       cmocka_unit_test(test_lock),  cmocka_unit_test(test_out_of_memory)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -52,7 +52,8 @@ static rk_status acquire_lock(rk_log_file *file) {
     return RK_OK;
 }
 
-static rk_status open_file(rk_log_file *file) {
+/* The caller closes the file after a failure. */
+static rk_status try_open_file(rk_log_file *file) {
     struct stat there;
     file->descriptor = open(file->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (file->descriptor < 0 || fstat(file->descriptor, &there) != 0) return log_file_error(file, "open");
@@ -71,6 +72,13 @@ static void close_file(rk_log_file *file) {
     fdatasync(file->descriptor);
     close(file->descriptor);
     file->descriptor = -1;
+}
+
+/* A file that could not be taken is not kept: the next try begins with all the checks. */
+static rk_status open_file(rk_log_file *file) {
+    rk_status status = try_open_file(file);
+    if (status != RK_OK) close_file(file);
+    return status;
 }
 
 /* Where a number goes in the path: before its ending. */

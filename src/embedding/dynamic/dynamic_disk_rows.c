@@ -57,7 +57,9 @@ rk_status rk_dynamic_rebuild_stale_buckets(rk_dynamic_table *t) {
 rk_status rk_dynamic_reserve_disk_keys(rk_dynamic_table *t, uint32_t number, uint32_t n, uint32_t most) {
     rk_disk_keys *bucket = &t->disk_keys[number];
     RK_TRY(rk_disk_keys_reserve(bucket, n, most));
-    if (bucket->n_homes < bucket->n_blocks) note_stale_bucket(t, bucket);
+    if (bucket->n_homes == bucket->n_blocks) return RK_OK;
+    if (t->is_loading) return rk_disk_keys_rebuild(bucket); /* far more keys may come than there were */
+    note_stale_bucket(t, bucket);
     return RK_OK;
 }
 

@@ -151,7 +151,8 @@ uint32_t rk_disk_keys_insert(rk_disk_keys *k, uint64_t hash, int32_t last_batch)
     uint64_t rest = hash - k->first_hash;
     uint32_t at = home_of(k, rest), left;
     while (!(left = free_entries(rk_disk_keys_block(k, at)))) {
-        k->blocks[at] |= RK_BLOCK_IS_PASSED;
+        if (!(k->blocks[at] & RK_BLOCK_IS_PASSED))
+            __atomic_store_n(&k->blocks[at], k->blocks[at] | RK_BLOCK_IS_PASSED, __ATOMIC_RELAXED);
         at = rk_key_next_entry(at, k->n_blocks);
     }
     uint32_t i = (uint32_t)__builtin_ctz(left);

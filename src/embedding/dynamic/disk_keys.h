@@ -8,7 +8,8 @@
  * due where is_stale says so. All buckets take their blocks from one pool, so that growing copies nothing and
  * leaves nothing unused.
  *
- * Thread rule: one thread a bucket; find by any number, while nothing else is called. */
+ * Thread rule: one thread a bucket; find by any number, while nothing else is called. Entries in use may be
+ * read by others while insert adds some. */
 #ifndef RK_EMBEDDING_DYNAMIC_DISK_KEYS_H
 #define RK_EMBEDDING_DYNAMIC_DISK_KEYS_H
 
@@ -55,7 +56,8 @@ void rk_disk_key_pool_free(rk_disk_key_pool *pool);            /* after its buck
 uint64_t rk_disk_key_pool_bytes(const rk_disk_key_pool *pool); /* of what is taken */
 
 static inline rk_disk_key_block *rk_disk_keys_block(const rk_disk_keys *keys, uint32_t block) {
-    uint32_t number = keys->blocks[block] & ~RK_BLOCK_IS_PASSED;
+    /* While one thread inserts, others read entries: the bit may change under them. */
+    uint32_t number = __atomic_load_n(&keys->blocks[block], __ATOMIC_RELAXED) & ~RK_BLOCK_IS_PASSED;
     return (rk_disk_key_block *)(void *)(keys->pool->slabs[number >> RK_SLAB_BITS] +
                                          (number & (RK_SLAB_BLOCKS - 1)) * keys->pool->block_bytes);
 }

@@ -3,6 +3,7 @@
  * text. A write is half done by then. NO_EXCHANGE, NO_LOCKS: a file system that has none. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,21 +27,25 @@ typedef int (*exchanger)(int, const char *, int, const char *, unsigned);
 typedef int (*maker)(const char *, mode_t);
 typedef int (*locker)(int, int);
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the count and the log */
 static int n_calls;
 
-/* Whether this is the one. */
+static void log_call(const char *log, const char *call, const char *path) {
+    FILE *file = log ? fopen(log, "a") : NULL;
+    if (!file) return;
+    fprintf(file, "%d %s %s\n", n_calls, call, path);
+    fclose(file);
+}
+
+/* Whether this is the one. The log has every call that was counted before it, whichever thread's it was. */
 static int is_hit(const char *call, const char *path) {
-    const char *at = getenv("KILL_AT"), *log = getenv("KILL_LOG"), *in = getenv("KILL_IN");
+    const char *at = getenv("KILL_AT"), *in = getenv("KILL_IN");
     if (in && !strstr(path, in)) return 0;
-    n_calls++;
-    if (log) {
-        FILE *file = fopen(log, "a");
-        if (file) {
-            fprintf(file, "%d %s %s\n", n_calls, call, path);
-            fclose(file);
-        }
-    }
-    return at && atoi(at) == n_calls;
+    pthread_mutex_lock(&mutex);
+    int number = ++n_calls;
+    log_call(getenv("KILL_LOG"), call, path);
+    pthread_mutex_unlock(&mutex);
+    return at && atoi(at) == number;
 }
 
 static int is_hit_of(const char *call, int descriptor) {

@@ -26,8 +26,8 @@ static void test_sort(void **state) {
             uint64_t *d_keys = on_device(keys, (size_t)n * 8), *d_sorted = on_device(NULL, (size_t)n * 8);
             uint32_t *d_values = on_device(values, (size_t)n * 4),
                      *d_carried = on_device(NULL, (size_t)n * 4);
-            rk_cuda_sort_u64(stream, n, bits[b], d_keys, d_sorted, d_values, d_carried, scratch,
-                             scratch_bytes);
+            rk_cuda_sort(stream, n, bits[b], sizeof *d_keys, d_keys, d_sorted, d_values, d_carried, scratch,
+                         scratch_bytes);
             OK(rk_stream_sync(stream));
             OK(rk_device_download(device, sorted, d_sorted, (size_t)n * 8));
             OK(rk_device_download(device, carried, d_carried, (size_t)n * 4));
@@ -53,7 +53,8 @@ static void test_narrow_sort(void **state) {
     }
     uint32_t *d_keys = on_device(keys, sizeof keys), *d_sorted = on_device(NULL, sizeof keys),
              *d_values = on_device(values, sizeof values), *d_carried = on_device(NULL, sizeof values);
-    rk_cuda_sort_u32(stream, MOST, 20, d_keys, d_sorted, d_values, d_carried, scratch, scratch_bytes);
+    rk_cuda_sort(stream, MOST, 20, sizeof *d_keys, d_keys, d_sorted, d_values, d_carried, scratch,
+                 scratch_bytes);
     OK(rk_stream_sync(stream));
     OK(rk_device_download(device, sorted, d_sorted, sizeof sorted));
     OK(rk_device_download(device, carried, d_carried, sizeof carried));

@@ -13,15 +13,12 @@ extern "C"
     size_t
     rk_cuda_sort_scratch_bytes(rk_device *device, int64_t n);
 
-/* rk_cuda_sort_u64, _u32: stable, ascending, by bits 0 .. n_bits-1 of the keys: keys_in, values_in [n] ->
- * keys_out, values_out [n]. rk_cuda_scan_u32: out[i] = in[0] + ... + in[i] (inclusive). */
+/* Stable, ascending, by bits 0 .. n_bits-1 of the keys, which have key_bytes each, 4 or 8: keys_in, values_in
+ * [n] -> keys_out, values_out [n]. rk_cuda_scan_u32: out[i] = in[0] + ... + in[i] (inclusive). */
 // clang-format off
 #define RK_CUDA_SORT_LIST(X)                                                                             \
-    X(rk_cuda_sort_u64,                                                                                  \
-      (rk_stream *stream, int64_t n, int n_bits, const uint64_t *keys_in, uint64_t *keys_out,            \
-       const uint32_t *values_in, uint32_t *values_out, void *scratch, size_t scratch_bytes))            \
-    X(rk_cuda_sort_u32,                                                                                  \
-      (rk_stream *stream, int64_t n, int n_bits, const uint32_t *keys_in, uint32_t *keys_out,            \
+    X(rk_cuda_sort,                                                                                      \
+      (rk_stream *stream, int64_t n, int n_bits, size_t key_bytes, const void *keys_in, void *keys_out,  \
        const uint32_t *values_in, uint32_t *values_out, void *scratch, size_t scratch_bytes))            \
     X(rk_cuda_scan_u32, (rk_stream *stream, int64_t n, const uint32_t *in, uint32_t *out, void *scratch, \
                          size_t scratch_bytes))

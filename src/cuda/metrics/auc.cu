@@ -119,8 +119,8 @@ void rk_cuda_auc(rk_stream *stream, const rk_cuda_metric_args *args, const rk_cu
     RK_LAUNCH(make_sort_keys_kernel, rk_grid_blocks(args->n, RK_THREADS), RK_THREADS, 0, stream, *args,
               *memory);
     if (args->n > 0)
-        rk_cuda_sort_u64(stream, args->n, 32, memory->keys, memory->sorted, memory->places, memory->order,
-                         memory->scratch, memory->scratch_bytes);
+        rk_cuda_sort(stream, args->n, 32, sizeof *memory->keys, memory->keys, memory->sorted, memory->places,
+                     memory->order, memory->scratch, memory->scratch_bytes);
     RK_LAUNCH(sum_negatives_of_tiles_kernel, (uint32_t)n_tiles, RK_THREADS, 0, stream, *args, *memory);
     RK_LAUNCH(scan_sums_of_tiles_kernel, 1, 1, 0, stream, *memory, n_tiles);
     RK_LAUNCH(sum_ordered_pairs_kernel, blocks, RK_THREADS, 0, stream, *args, *memory, n_tiles);

@@ -55,8 +55,8 @@ void rk_cuda_gauc(rk_stream *stream, const rk_cuda_metric_args *args, const rk_c
     RK_LAUNCH(make_group_keys_kernel, rk_grid_blocks(args->n, RK_THREADS), RK_THREADS, 0, stream, *args,
               *memory);
     if (args->n > 0)
-        rk_cuda_sort_u64(stream, args->n, 64, memory->keys, memory->sorted, memory->places, memory->order,
-                         memory->scratch, memory->scratch_bytes);
+        rk_cuda_sort(stream, args->n, 64, sizeof *memory->keys, memory->keys, memory->sorted, memory->places,
+                     memory->order, memory->scratch, memory->scratch_bytes);
     RK_LAUNCH(sum_aucs_of_groups_kernel, blocks, RK_THREADS, 0, stream, *args, *memory);
     RK_LAUNCH(finish_gauc_kernel, 1, 1, 0, stream, *args, *memory, (int)blocks);
 }

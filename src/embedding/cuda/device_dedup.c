@@ -229,13 +229,9 @@ static void fill_batch_descriptor(const rk_device_tables *d, rk_device_batch_con
 static void sort_batch_keys(const rk_device_tables *d, const rk_device_batch_context *batch_context,
                             rk_stream *stream, const rk_cuda_batch *on_device) {
     const rk_cuda_batch *b = batch_context->batch;
-    int n_bits = rk_bit_width(d->n_keys);
-    if (b->has_narrow_keys)
-        rk_cuda_sort_u32(stream, b->n_uses, n_bits, b->keys, b->sorted_keys, b->order, b->sorted,
-                         batch_context->scratch, batch_context->scratch_bytes);
-    else
-        rk_cuda_sort_u64(stream, b->n_uses, n_bits, b->keys, b->sorted_keys, b->order, b->sorted,
-                         batch_context->scratch, batch_context->scratch_bytes);
+    rk_cuda_sort(stream, b->n_uses, rk_bit_width(d->n_keys),
+                 b->has_narrow_keys ? sizeof(uint32_t) : sizeof(uint64_t), b->keys, b->sorted_keys, b->order,
+                 b->sorted, batch_context->scratch, batch_context->scratch_bytes);
     rk_cuda_mark_segments(stream, b->n_uses, on_device);
     rk_cuda_scan_u32(stream, b->n_uses, b->heads, b->numbers, batch_context->scratch,
                      batch_context->scratch_bytes);

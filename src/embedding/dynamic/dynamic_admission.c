@@ -436,9 +436,10 @@ static void evict_from_bucket(rk_dynamic_table *t, rk_key_group *group, size_t f
 }
 
 static void apply_evictions(rk_dynamic_table *t, rk_key_group *group) {
-    for (size_t i = 0; i < group->n_evicted && t->disk_keys; i++)
-        rk_dynamic_remove_disk_row(t, group->evicted[i]);
-    if (t->disk_keys) return;
+    if (t->disk_keys) {
+        for (size_t i = 0; i < group->n_evicted; i++) rk_dynamic_remove_disk_row(t, group->evicted[i]);
+        return;
+    }
     for (size_t first = 0, last; first < group->n_evicted; first = last) {
         const rk_key_bucket *bucket = bucket_of_key(t, t->info[group->evicted[first]].key);
         for (last = first + 1;

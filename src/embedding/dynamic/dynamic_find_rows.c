@@ -66,7 +66,8 @@ static void guess_rows_by_tag(const rk_dynamic_table *t, stage *s) {
 
 /* Another key may have the same bits in its entry. */
 static void confirm_guessed_rows(const rk_dynamic_table *t, stage *s) {
-    for (int i = 0; i < s->n && !t->disk_keys; i++) {
+    if (t->disk_keys) return; /* which were no guesses */
+    for (int i = 0; i < s->n; i++) {
         sought_key *sought = &s->keys[i];
         if (sought->row && t->info[sought->row].key != sought->key)
             sought->row = rk_key_bucket_find(sought->bucket, t->info, sought->key);

@@ -27,34 +27,70 @@ static rk_onnx_value unpack_nibbles(rk_onnx_model *m, rk_onnx_value bytes, int64
     return dim % 2 ? rk_onnx_slice(m, codes, n_dims, 0, dim) : codes;
 }
 
-/* A key's hash takes operations on bits. */
-static void fail_on_cold_rows(rk_onnx_model *m, const rk_exported_keys *keys) {
-    if (m->writer.status != RK_OK || rk_exported_n_shared_rows(keys) == 1) return;
-    m->writer.status = rk_error_hint(
-        rk_error(RK_UNSUPPORTED,
-                 "table '%s' has 'missing: {hash: ...}', which ONNX models do not look up yet", keys->table),
-        "export it as safetensors, or serve the checkpoint");
+static rk_onnx_value shift_right(rk_onnx_model *m, rk_onnx_value bits, uint64_t by) {
+    static const rk_span right = {"RIGHT", 5};
+    rk_onnx_attribute direction = {
+        .name = "direction", .kind = RK_ONNX_STRING, .texts = &right, .n_numbers = 1};
+    rk_onnx_value inputs[] = {bits, rk_onnx_constant_uint(&m->writer, by)};
+    return rk_onnx_add_node(&m->writer, "BitShift", inputs, 2, &direction, 1);
 }
 
-/* The numbers of keys, by bisection of those that there are; of others that of the row behind theirs. */
+static rk_onnx_value binary_node_with_uint(rk_onnx_model *m, const char *op, rk_onnx_value a, uint64_t b) {
+    return rk_onnx_binary_node(m, op, a, rk_onnx_constant_uint(&m->writer, b));
+}
+
+static rk_onnx_value xor_with_shifted(rk_onnx_model *m, rk_onnx_value bits, uint64_t by) {
+    m->writer.uses_bits = true;
+    return rk_onnx_binary_node(m, "BitwiseXor", bits, shift_right(m, bits, by));
+}
+
+/* rk_key_hash */
+static rk_onnx_value hash_keys(rk_onnx_model *m, rk_onnx_value keys) {
+    rk_onnx_value h =
+        binary_node_with_uint(m, "Add", rk_onnx_cast(m, keys, RK_ONNX_U64), 0x9E3779B97F4A7C15u);
+    h = binary_node_with_uint(m, "Mul", xor_with_shifted(m, h, 30), 0xBF58476D1CE4E5B9u);
+    h = binary_node_with_uint(m, "Mul", xor_with_shifted(m, h, 27), 0x94D049BB133111EBu);
+    return xor_with_shifted(m, h, 31);
+}
+
+/* rk_hash_bucket: the high 64 bits of hash * n. 16 bits of the hash at a time, times n of up to
+ * RK_MOST_COLD_ROWS, stay below 2^64. */
+static rk_onnx_value bucket_hashes(rk_onnx_model *m, rk_onnx_value hashes, int64_t n) {
+    rk_onnx_value high = rk_onnx_constant_uint(&m->writer, 0);
+    for (uint64_t bit = 0; bit < 64; bit += 16) {
+        rk_onnx_value part = binary_node_with_uint(m, "BitwiseAnd", shift_right(m, hashes, bit), 0xFFFF);
+        part = binary_node_with_uint(m, "Mul", part, (uint64_t)n);
+        high = shift_right(m, rk_onnx_binary_node(m, "Add", part, high), 16);
+    }
+    return rk_onnx_cast(m, high, RK_ONNX_I64);
+}
+
+/* The numbers of rows that keys without one share, behind those of keys. */
+static rk_onnx_value find_shared_rows(rk_onnx_model *m, const rk_exported_keys *keys, rk_onnx_value wanted) {
+    int64_t n_shared = rk_exported_n_shared_rows(keys);
+    rk_onnx_value first = rk_onnx_constant_int(&m->writer, keys->n);
+    if (n_shared == 1) return first;
+    return rk_onnx_binary_node(m, "Add", bucket_hashes(m, hash_keys(m, wanted), n_shared), first);
+}
+
+/* The numbers of keys, by bisection of those that there are; of others those of rows behind theirs. */
 static rk_onnx_value find_rows_of_keys(rk_onnx_model *m, const rk_exported_keys *keys, rk_onnx_value wanted) {
-    rk_onnx_value all = rk_onnx_keys_initializer(m, keys), at = rk_onnx_constant_int(&m->writer, 0),
-                  none = rk_onnx_constant_int(&m->writer, keys->n);
-    if (keys->n == 0) return rk_onnx_binary_node(m, "Mul", wanted, at);
+    rk_onnx_value at = rk_onnx_constant_int(&m->writer, 0), shared = find_shared_rows(m, keys, wanted);
+    if (keys->n == 0) return rk_onnx_binary_node(m, "Add", rk_onnx_binary_node(m, "Mul", wanted, at), shared);
+    rk_onnx_value all = rk_onnx_keys_initializer(m, keys);
     for (int64_t n = keys->n; n > 1; n -= n / 2) {
         rk_onnx_value middle = rk_onnx_binary_node(m, "Add", at, rk_onnx_constant_int(&m->writer, n / 2)),
                       reached = rk_onnx_binary_node(m, "LessOrEqual", rk_onnx_gather(m, all, middle), wanted);
         at = rk_onnx_ternary_node(m, "Where", reached, middle, at);
     }
     rk_onnx_value is_there = rk_onnx_binary_node(m, "Equal", rk_onnx_gather(m, all, at), wanted);
-    return rk_onnx_ternary_node(m, "Where", is_there, at, none);
+    return rk_onnx_ternary_node(m, "Where", is_there, at, shared);
 }
 
 rk_onnx_value rk_onnx_table_lookup(rk_onnx_model *m, int32_t table, rk_onnx_value ids, int32_t n_dims) {
     rk_export_rows rows = rk_onnx_table_row_format(m, table);
     int64_t dim = m->collection.tables[table].dim;
     const rk_exported_keys *keys = rk_onnx_table_keys(m, table);
-    if (keys) fail_on_cold_rows(m, keys);
     if (keys) ids = find_rows_of_keys(m, keys, ids);
     if (!rk_row_format_name(rows)) return gather_row_component(m, table, RK_ROW_WHOLE, ids);
     rk_onnx_value codes = gather_row_component(m, table, RK_ROW_CODES, ids);

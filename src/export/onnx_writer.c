@@ -9,9 +9,16 @@
 #include "base/memory.h"
 #include "format/protobuf/protobuf_wire.h"
 
-enum { IR_VERSION = 8, OPERATOR_SET = 17, ML_OPERATOR_SET = 3 };
+enum { IR_VERSION = 8, OPERATOR_SET = 17, BITWISE_OPERATOR_SET = 18, ML_OPERATOR_SET = 3 };
 static const char ml[] = "ai.onnx.ml";
-enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_INTS = 7, ATTRIBUTE_STRINGS = 8, EXTERNAL = 1 };
+enum {
+    ATTRIBUTE_FLOAT = 1,
+    ATTRIBUTE_INT = 2,
+    ATTRIBUTE_STRING = 3,
+    ATTRIBUTE_INTS = 7,
+    ATTRIBUTE_STRINGS = 8,
+    EXTERNAL = 1
+};
 
 void rk_onnx_writer_release(rk_onnx_writer *w) {
     for (size_t i = 0; i < w->n_names; i++) rk_free(w->names[i]);
@@ -134,28 +141,33 @@ static void write_constant_tensor(rk_onnx_writer *w, rk_onnx_value value, rk_onn
     write_submessage(&w->initializers, 5, &tensor);
 }
 
-static rk_onnx_value add_int_constant(rk_onnx_writer *w, size_t n_dims, const int64_t *values, size_t n) {
+static rk_onnx_value add_int_constant(rk_onnx_writer *w, rk_onnx_type type, size_t n_dims,
+                                      const int64_t *values, size_t n) {
     rk_buffer name = {0};
     rk_onnx_value value = -1;
     if (w->status != RK_OK) return -1;
-    rk_buffer_append_text(&name, n_dims ? "//ints" : "//int");
+    rk_buffer_append_text(&name, type == RK_ONNX_U64 ? "//uint" : n_dims ? "//ints" : "//int");
     for (size_t i = 0; i < n; i++) rk_buffer_printf(&name, ":%lld", (long long)values[i]);
     w->status = name.status;
     if (w->status == RK_OK) value = (rk_onnx_value)rk_name_map_find(&w->numbers, name.data);
     if (w->status == RK_OK && value < 0) {
         value = add_named_value(w, name.data);
-        write_constant_tensor(w, value, RK_ONNX_I64, n_dims, values, n, sizeof *values);
+        write_constant_tensor(w, value, type, n_dims, values, n, sizeof *values);
     }
     rk_buffer_release(&name);
     return value;
 }
 
 rk_onnx_value rk_onnx_constant_ints(rk_onnx_writer *w, const int64_t *values, size_t n) {
-    return add_int_constant(w, 1, values, n);
+    return add_int_constant(w, RK_ONNX_I64, 1, values, n);
 }
 
 rk_onnx_value rk_onnx_constant_int(rk_onnx_writer *w, int64_t value) {
-    return add_int_constant(w, 0, &value, 1);
+    return add_int_constant(w, RK_ONNX_I64, 0, &value, 1);
+}
+
+rk_onnx_value rk_onnx_constant_uint(rk_onnx_writer *w, uint64_t value) {
+    return add_int_constant(w, RK_ONNX_U64, 0, &(int64_t){(int64_t)value}, 1);
 }
 
 rk_onnx_value rk_onnx_constant_floats(rk_onnx_writer *w, const float *values, size_t n) {
@@ -180,6 +192,7 @@ static void write_attribute(rk_buffer *node, const rk_onnx_attribute *a) {
     static const int types[] = {[RK_ONNX_INT] = ATTRIBUTE_INT,
                                 [RK_ONNX_INTS] = ATTRIBUTE_INTS,
                                 [RK_ONNX_FLOAT] = ATTRIBUTE_FLOAT,
+                                [RK_ONNX_STRING] = ATTRIBUTE_STRING,
                                 [RK_ONNX_TEXTS] = ATTRIBUTE_STRINGS};
     rk_buffer attribute = {0};
     write_string_field(&attribute, 1, a->name);
@@ -187,7 +200,8 @@ static void write_attribute(rk_buffer *node, const rk_onnx_attribute *a) {
     for (size_t i = 0; i < a->n_numbers && a->numbers; i++)
         rk_wire_write_number(&attribute, 8, (uint64_t)a->numbers[i]);
     for (size_t i = 0; i < a->n_numbers && a->texts; i++)
-        rk_wire_write_bytes(&attribute, 9, a->texts[i].data, a->texts[i].n_bytes);
+        rk_wire_write_bytes(&attribute, a->kind == RK_ONNX_STRING ? 4 : 9, a->texts[i].data,
+                            a->texts[i].n_bytes);
     if (a->kind == RK_ONNX_FLOAT) {
         rk_wire_write_varint(&attribute, 2 << 3 | RK_WIRE_FIXED32);
         rk_buffer_append(&attribute, &a->real, sizeof a->real);
@@ -253,7 +267,7 @@ rk_status rk_onnx_write_model(rk_onnx_writer *w, const char *name, rk_buffer *ou
     write_string_field(out, 3, rk_version());
     write_submessage(out, 7, &graph);
     write_string_field(&set, 1, ""); /* ONNX's own operators */
-    rk_wire_write_number(&set, 2, OPERATOR_SET);
+    rk_wire_write_number(&set, 2, w->uses_bits ? BITWISE_OPERATOR_SET : OPERATOR_SET);
     write_submessage(out, 8, &set);
     if (w->uses_ml) {
         write_string_field(&set, 1, ml);

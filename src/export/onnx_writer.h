@@ -1,5 +1,6 @@
-/* An ONNX model (IR version 8, operator set 17) node by node. Names of values are made here and unique. The
- * first failure sticks: what follows does nothing, and rk_onnx_write_model returns it. Pure. */
+/* An ONNX model (IR version 8, operator set 17, 18 where it needs that) node by node. Names of values are
+ * made here and unique. The first failure sticks: what follows does nothing, and rk_onnx_write_model returns
+ * it. Pure. */
 #ifndef RK_EXPORT_ONNX_WRITER_H
 #define RK_EXPORT_ONNX_WRITER_H
 
@@ -20,6 +21,7 @@ typedef enum rk_onnx_type {
     RK_ONNX_TEXT = 8,
     RK_ONNX_F16 = 10,
     RK_ONNX_F64 = 11,
+    RK_ONNX_U64 = 13,
     RK_ONNX_BF16 = 16
 } rk_onnx_type;
 
@@ -30,7 +32,7 @@ typedef struct rk_onnx_dim {
 
 typedef struct rk_onnx_attribute {
     const char *name;
-    enum { RK_ONNX_INT, RK_ONNX_INTS, RK_ONNX_FLOAT, RK_ONNX_TEXTS } kind;
+    enum { RK_ONNX_INT, RK_ONNX_INTS, RK_ONNX_FLOAT, RK_ONNX_STRING, RK_ONNX_TEXTS } kind;
     int64_t number;
     const int64_t *numbers; /* [n_numbers] */
     const rk_span *texts;   /* likewise */
@@ -44,7 +46,8 @@ typedef struct rk_onnx_writer {
     char **names;                                   /* [n_names] */
     size_t n_names, capacity;
     rk_name_map numbers; /* of the names */
-    bool uses_ml;        /* operators of ai.onnx.ml too */
+    bool uses_ml;        /* operators of ai.onnx.ml too, */
+    bool uses_bits;      /* and bitwise ones, which operator set 18 has */
     rk_status status;
 } rk_onnx_writer;
 
@@ -67,6 +70,7 @@ rk_onnx_value rk_onnx_add_external_tensor(rk_onnx_writer *writer, const char *na
 /* Constants, small ones: [n], or without dimensions. The same whole numbers are one constant. */
 rk_onnx_value rk_onnx_constant_ints(rk_onnx_writer *writer, const int64_t *values, size_t n);
 rk_onnx_value rk_onnx_constant_int(rk_onnx_writer *writer, int64_t value);
+rk_onnx_value rk_onnx_constant_uint(rk_onnx_writer *writer, uint64_t value); /* of 64 bits */
 rk_onnx_value rk_onnx_constant_floats(rk_onnx_writer *writer, const float *values, size_t n);
 rk_onnx_value rk_onnx_constant_double(rk_onnx_writer *writer, double value);
 rk_onnx_value rk_onnx_constant_doubles(rk_onnx_writer *writer, const double *values, size_t n);

@@ -13,13 +13,13 @@ _MESSAGES: Dict[str, List[Tuple[str, int, str]]] = {  # name: fields with number
     "Model": [("graph", 7, "Graph")],
     "Graph": [("node", 1, "Node*"), ("initializer", 5, "Tensor*"), ("input", 11, "Value*"), ("output", 12, "Value*")],
     "Node": [("input", 1, "string*"), ("output", 2, "string*"), ("op_type", 4, "string"), ("attribute", 5, "Attribute*")],
-    "Attribute": [("name", 1, "string"), ("f", 2, "float"), ("i", 3, "int64"), ("ints", 8, "int64*"), ("type", 20, "int32")],
+    "Attribute": [("name", 1, "string"), ("f", 2, "float"), ("i", 3, "int64"), ("s", 4, "string"), ("ints", 8, "int64*"), ("type", 20, "int32")],
     "Tensor": [("dims", 1, "int64*"), ("data_type", 2, "int32"), ("name", 8, "string"), ("raw_data", 9, "bytes"), ("external_data", 13, "Entry*")],
     "Entry": [("key", 1, "string"), ("value", 2, "string")],
     "Value": [("name", 1, "string")],
 }
-_FLOAT, _INT, _INTS = 1, 2, 7  # AttributeProto.AttributeType
-_DTYPES = {1: numpy.float32, 2: numpy.uint8, 7: numpy.int64, 10: numpy.float16, 11: numpy.float64, 16: numpy.uint16}  # TensorProto.DataType
+_FLOAT, _INT, _STRING, _INTS = 1, 2, 3, 7  # AttributeProto.AttributeType
+_DTYPES = {1: numpy.float32, 2: numpy.uint8, 7: numpy.int64, 10: numpy.float16, 11: numpy.float64, 13: numpy.uint64, 16: numpy.uint16}  # TensorProto.DataType
 BF16 = 16
 
 
@@ -70,7 +70,7 @@ class Node(NamedTuple):
 
 
 def _attribute_value(a: Any) -> Any:
-    return {_FLOAT: a.f, _INT: a.i, _INTS: list(a.ints)}.get(a.type)
+    return {_FLOAT: a.f, _INT: a.i, _STRING: a.s, _INTS: list(a.ints)}.get(a.type)
 
 
 class Graph:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from ..errors import Unsupported
 from ._onnx import Graph
 
-_TYPES = {1: tf.float32, 2: tf.uint8, 6: tf.int32, 7: tf.int64, 10: tf.float16, 11: tf.float64, 16: tf.bfloat16}  # TensorProto.DataType
+_TYPES = {1: tf.float32, 2: tf.uint8, 6: tf.int32, 7: tf.int64, 10: tf.float16, 11: tf.float64, 13: tf.uint64, 16: tf.bfloat16}  # TensorProto.DataType
 
 
 def _reshape(x: Any, shape: Any) -> Any:
@@ -35,6 +35,9 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
     "Abs": tf.abs,
     "Add": tf.add,
     "And": tf.logical_and,
+    "BitShift": lambda x, n, *, direction: tf.bitwise.right_shift(x, n),  # "RIGHT"
+    "BitwiseAnd": tf.bitwise.bitwise_and,
+    "BitwiseXor": tf.bitwise.bitwise_xor,
     "Cast": lambda x, *, to: tf.cast(x, _TYPES[to]),
     "Compress": lambda x, which, *, axis: tf.boolean_mask(x, which, axis=axis),
     "Concat": lambda *xs, axis: tf.concat(xs, axis),

@@ -329,6 +329,7 @@ rk_status rk_table_init(rk_table *table, const rk_table_config *config, const rk
 }
 
 void rk_table_release(rk_table *table) {
+    if (table->tier) (void)rk_table_remove_other_parts(table, table->dynamic_config.storage);
     rk_disk_row_cache_free(table->tier);
     rk_dynamic_free(table->dynamic);
     if (!table->only_read) rk_pages_free(table->rows.data, table->rows_bytes);

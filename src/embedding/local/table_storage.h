@@ -84,7 +84,8 @@ void rk_table_init_row(rk_table *table, int64_t row);
 rk_status rk_table_row_folder_path(const rk_table *table, const char *directory, char **out);
 /* The number that pages of a table's rows have. */
 uint32_t rk_table_row_log_id(const char *table);
-/* Removes what runs that were killed left there of the same table, when it was cut into other parts. */
+/* Removes what runs that were killed left there of the same table, when it was cut into other parts; what a
+ * process has that has not ended yet stays. */
 rk_status rk_table_remove_other_parts(const rk_table *table, const char *directory);
 /* Where a row stands in the table's arrays; -1: on a disk. The row that stands at a place. */
 static inline int64_t rk_table_place_of_row(const rk_table *table, int64_t row) {

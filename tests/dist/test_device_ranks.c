@@ -3,7 +3,9 @@
 #include "dist/world.h"
 
 #include <math.h>
+#include <unistd.h>
 
+#include <reckon/export.h>
 #include <reckon/trainer.h>
 
 #include "base/buffer.h"
@@ -50,10 +52,11 @@ typedef struct trial {
 #define TWO_TOWER(retrieval, more) \
     "{kind: two_tower, retrieval: {user: user, item: item, " retrieval "}, " more "}"
 #define BY_HAND(how) "{replicate_below: 0, timeout_s: 60, tables: [" how "]}"
-/* Crowded tables, one of them with the keys of two features; some keys have no row. */
+/* Crowded tables, one of them with the keys of two features; some keys have no row, or share one. */
 #define KEYS                                                                                             \
     "embedding.tables=[{name: bag, max_capacity: 300, buckets: 7, admission: {min_count: 2}, eviction: " \
-    "{ttl: 150}}, {name: item, max_capacity: 150, buckets: 3, eviction: {policy: lfu, ttl_steps: 3}}]",  \
+    "{ttl: 150}, missing: oov}, {name: item, max_capacity: 150, buckets: 3, eviction: {policy: lfu, "    \
+    "ttl_steps: 3}}]",                                                                                   \
         "data.timestamp=time", "data.shuffle=false"
 static const trial trials[] = {
     {"keys", DNN, BY_HAND("{name: item, sharding: table_wise}"), 0, {KEYS}},
@@ -425,7 +428,7 @@ static rk_status keep_row(void *user, int64_t row, const float *predictions, con
     return RK_OK;
 }
 
-static said ask(const char *where, bool has_predictions) {
+static said ask(const char *model, const char *where, bool has_predictions) {
     said found = {.n = 0};
     char path[300];
     rk_predictor *predictor;
@@ -434,7 +437,7 @@ static said ask(const char *where, bool has_predictions) {
     int64_t n_rows;
     options.device = where;
     options.comm = world;
-    snprintf(path, sizeof path, "%s/cpu", directory);
+    snprintf(path, sizeof path, "%s/%s", directory, model);
     OK(rk_predictor_open(path, &options, &predictor));
     assert_int_equal(rk_model_has_device(predictor->model), strcmp(where, "cuda") == 0);
     found.n_tasks = rk_predictor_n_tasks(predictor);
@@ -446,14 +449,9 @@ static said ask(const char *where, bool has_predictions) {
     return found;
 }
 
-/* A trained model over ranks with a GPU each beside the same ranks' processors. */
-static void check_predictions(const trial *t, bool has_predictions) {
-    rk_config *config;
-    rk_trainer *trainer = new_trainer(t, "cpu", STEPS, &config);
-    OK(rk_trainer_run(trainer));
-    rk_trainer_free(trainer);
-    rk_config_free(config);
-    said gpu = ask("cuda", has_predictions), cpu = ask("cpu", has_predictions);
+/* A model over ranks with a GPU each beside the same ranks' processors. */
+static void compare_predictions(const trial *t, const char *model, bool has_predictions) {
+    said gpu = ask(model, "cuda", has_predictions), cpu = ask(model, "cpu", has_predictions);
     assert_true(gpu.n == cpu.n && gpu.n_metrics == cpu.n_metrics && gpu.n_metrics > 2);
     for (int64_t i = 0; i < gpu.n; i++)
         if (!(fabsf(gpu.predictions[i] - cpu.predictions[i]) <= 1e-5f))
@@ -463,6 +461,29 @@ static void check_predictions(const trial *t, bool has_predictions) {
         if (!(fabs(gpu.metrics[i].value - cpu.metrics[i].value) <= 1e-4))
             fail_msg("%s: metric %d is %.9g, not %.9g", t->name, (int)i, gpu.metrics[i].value,
                      cpu.metrics[i].value);
+}
+
+/* Its run file has paths that are relative to where the program runs. */
+static void export_run(void) {
+    char run[300], out[300];
+    assert_int_equal(chdir(directory), 0);
+    snprintf(run, sizeof run, "%s/cpu", directory);
+    snprintf(out, sizeof out, "%s/export", directory);
+    if (rk_comm_rank(world) == 0) rk_remove_tree(out);
+    if (rk_comm_rank(world) == 0) OK(rk_export_safetensors(run, NULL, out));
+    OK(rk_comm_barrier(world));
+}
+
+/* Of a trained model, and of its export. */
+static void check_predictions(const trial *t, bool has_predictions) {
+    rk_config *config;
+    rk_trainer *trainer = new_trainer(t, "cpu", STEPS, &config);
+    OK(rk_trainer_run(trainer));
+    rk_trainer_free(trainer);
+    rk_config_free(config);
+    compare_predictions(t, "cpu", has_predictions);
+    export_run();
+    compare_predictions(t, "export", has_predictions);
     remove_runs();
 }
 

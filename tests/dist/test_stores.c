@@ -115,6 +115,8 @@ int main(void) {
 #ifdef RK_EMULATED
         {"cuda_sharded", make_device_sharded, RK_F32, .of_ranks = true, .nmse = 1e-10},
         {"cuda_sharded, dynamic", make_device_sharded, RK_F32, .keys = true, .of_ranks = true, .nmse = 1e-10},
+        {"cuda_sharded, dynamic, shared row", make_device_sharded, RK_F32, .keys = true, .oov = true,
+         .of_ranks = true, .nmse = 1e-10},
 #endif
         {.name = NULL}};
     rk_comm_options options = RK_COMM_OPTIONS_INIT;

@@ -86,11 +86,12 @@ __device__ static inline int32_t combiner_of_feature(const sample_ids *s) {
     return s->batch->folded && is_weighted(s) ? (int32_t)RK_COMBINER_SUM : s->feature->combiner;
 }
 
-/* As the collection's (embedding/local/feature_bags.c). */
+/* As the collection's (embedding/local/feature_bags.c). Of a dynamic table ids are rows of keys, or none. */
 __device__ static inline id_status check_id(const sample_ids *s, int64_t id, float weight) {
     if (!(fabsf(weight) <= FLT_MAX)) return REFUSED;
     bool light = combiner_of_feature(s) != RK_COMBINER_SUM && weight <= 0;
-    if (s->feature->validates && (id < 0 || light)) return DROPPED;
+    if (s->feature->validates && light) return DROPPED;
+    if (id < 0 && (s->feature->validates || s->table->is_dynamic)) return DROPPED;
     return id < 0 || (uint64_t)id >= s->table->n_rows || light ? REFUSED : KEPT;
 }
 

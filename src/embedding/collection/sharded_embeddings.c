@@ -58,7 +58,7 @@ static rk_status receive_rows(rk_sharded *s, rk_in_flight_batch *j) {
     RK_TRY(rk_in_flight_batch_serve_rows(s, j));
     RK_TRY(rk_all_to_all_wait(j->rows));
     RK_TRY(rk_in_flight_batch_output_dist(s, j));
-    return rk_in_flight_batch_map_absent_keys(s, j);
+    return rk_in_flight_batch_share_rows(s, j);
 }
 
 typedef struct lookup {

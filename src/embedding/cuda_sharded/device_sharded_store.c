@@ -73,7 +73,7 @@ static rk_status exchange_ids(rk_sharded *s, rk_in_flight_batch *j, int64_t n, c
     if (status == RK_OK) status = rk_in_flight_batch_keys_to_rows(s, j);
     rk_all_to_all_free(j->ids);
     j->ids = NULL;
-    return status == RK_OK ? rk_in_flight_batch_gather_key_counts(s, j) : status;
+    return status == RK_OK ? rk_in_flight_batch_exchange_key_answers(s, j) : status;
 }
 
 static rk_status sharded_dedup(rk_device_store *store, rk_stream *upload, rk_stream *stream, int64_t n,
@@ -162,16 +162,6 @@ static void free_sharded(rk_device_store *store) {
     rk_free(ds);
 }
 
-/* Which keys share a row is known to owners alone, and a trainer's GPU would have to be told. */
-static rk_status check_no_cold_rows(const rk_sharded *s) {
-    for (int32_t t = 0; t < s->n_tables; t++)
-        RK_FAIL_IF(s->trainer_tables->tables[t].dynamic_config.oov, RK_UNSUPPORTED,
-                   "table '%s': 'missing: oov' is not supported over several GPUs\n"
-                   "hint: use 'missing: zeros', or one GPU",
-                   s->names[t]);
-    return RK_OK;
-}
-
 rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_device_comm *comm,
                                   const rk_device_tables_options *options, rk_device_store **out) {
     static const rk_device_store_ops ops = {.free = free_sharded,
@@ -188,7 +178,6 @@ rk_status rk_device_store_sharded(rk_sharded *sharded, rk_device *device, rk_dev
                                             .reload = sharded_reload};
     RK_FAIL_IF(sharded->roles.n_owners || sharded->staleness, RK_UNSUPPORTED,
                "on GPUs every rank trains and holds rows, and staleness must be 0");
-    RK_TRY(check_no_cold_rows(sharded));
     rk_device_sharded *ds;
     rk_status status;
     RK_TRY(rk_alloc(1, sizeof *ds, &ds));

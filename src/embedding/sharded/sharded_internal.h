@@ -170,6 +170,10 @@ static inline int32_t rk_sharded_n_local_streams(const rk_sharded *s) {
 static inline int32_t rk_sharded_stored_feature(const rk_sharded *s, int32_t trainer, int32_t stream) {
     return trainer * rk_sharded_n_local_streams(s) + stream;
 }
+static inline const rk_table_shard_stream *rk_sharded_stream_of_stored_feature(const rk_sharded *s,
+                                                                               int32_t f) {
+    return &s->streams[s->streams_of[s->rank][f % rk_sharded_n_local_streams(s)]];
+}
 /* Rows that are asked of a stream's shard beside its keys. */
 static inline int64_t rk_stream_n_shared_rows(const rk_sharded *s, const rk_table_shard_stream *stream) {
     return stream->oov && s->shards[stream->shard].part == 0;
@@ -241,17 +245,38 @@ int64_t rk_in_flight_batch_stream_count(const rk_sharded *s, rk_in_flight_batch 
 int64_t rk_in_flight_batch_stream_offset(const rk_sharded *s, const rk_in_flight_batch *j,
                                          const rk_table_shard_stream *stream);
 rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j);
-/* Where owners answer without rows (cuda_sharded): what they have of keys now, into j->keys. */
-rk_status rk_in_flight_batch_gather_key_counts(rk_sharded *s, rk_in_flight_batch *j);
 /* By the caller, once rows are taken: keys without one look up the row that they share, and its gradients are
  * summed as one row's. */
-rk_status rk_in_flight_batch_map_absent_keys(rk_sharded *s, rk_in_flight_batch *j);
+rk_status rk_in_flight_batch_share_rows(rk_sharded *s, rk_in_flight_batch *j);
 /* Samples first .. last-1 of a feature, once its rows are taken; `to` is of sample `first`. */
 void rk_in_flight_batch_lookup(const rk_sharded *s, const rk_in_flight_batch *j, int32_t feature,
                                int64_t first, int64_t last, const rk_activation *to);
 rk_status rk_in_flight_batch_send_gradients(rk_sharded *s, rk_in_flight_batch *j,
                                             const rk_activation *gradients);
 rk_status rk_in_flight_batch_send_step_status(rk_sharded *s, rk_in_flight_batch *j, bool applies);
+/* Keys and the rows that some share (key_answers.c). A message of rows begins with an owner's counts, which
+ * are added to j->keys. */
+rk_status rk_in_flight_batch_read_key_counts(const rk_sharded *s, rk_in_flight_batch *j, int32_t owner,
+                                             const rk_message *from);
+/* By an owner, behind the rows of a feature: which of its keys have none of their own; returns the bytes, 0
+ * where such keys share no row. By a trainer: reads it from `at` on. */
+size_t rk_in_flight_batch_pack_absent_flags(const rk_sharded *s, const rk_in_flight_batch *j, int32_t f,
+                                            char *to);
+rk_status rk_in_flight_batch_read_absent_flags(const rk_sharded *s, rk_in_flight_batch *j,
+                                               const rk_table_shard_stream *stream, int32_t owner,
+                                               const rk_message *from, size_t *at);
+/* By a trainer: keys without a row look up the one that they share, and it gets their gradients. */
+rk_status rk_in_flight_batch_map_absent_keys(const rk_sharded *s, rk_in_flight_batch *j);
+/* By a trainer, before a stream's gradients: which of them there are; returns the bytes. By an owner: reads
+ * it from `at` on, and ids without a gradient are no rows from then on. */
+size_t rk_in_flight_batch_pack_shared_row_flags(const rk_sharded *s, rk_in_flight_batch *j,
+                                                const rk_table_shard_stream *stream, char *to);
+rk_status rk_in_flight_batch_drop_gradients_of_absent_keys(const rk_sharded *s, const rk_in_flight_batch *j,
+                                                           int32_t f, int32_t trainer, const rk_message *from,
+                                                           size_t *at);
+/* All of it at once, where rows and gradients go another way (cuda_sharded), between the owner's keys_to_rows
+ * and its lookup. */
+rk_status rk_in_flight_batch_exchange_key_answers(rk_sharded *s, rk_in_flight_batch *j);
 /* Keys of the batch to come (prefetch_keys.c). By a trainer: finds them; so many bytes for an owner, and what
  * they are. By an owner: reads what a trainer sent from `at` on, and tells tables of it before the batch
  * begins. */

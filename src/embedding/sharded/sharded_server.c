@@ -138,10 +138,6 @@ static rk_status assign_rows_to_keys(rk_sharded *s, rk_in_flight_batch *j) {
     return rk_dynamic_rows_assign_uses(s->store, s->key_uses, s->key_begins, s->key_task_begins);
 }
 
-static const rk_table_shard_stream *stream_of_feature(const rk_sharded *s, int32_t f) {
-    return &s->streams[s->streams_of[s->rank][f % rk_sharded_n_local_streams(s)]];
-}
-
 typedef struct finding {
     rk_sharded *sharded;
     rk_in_flight_batch *batch;
@@ -152,7 +148,7 @@ static void find_rows_of_feature(void *context, size_t f, int thread) {
     const finding *find = context;
     rk_sharded *s = find->sharded;
     rk_table *table = &s->store->tables[s->store->feature_tables[f]];
-    const rk_table_shard_stream *stream = stream_of_feature(s, (int32_t)f);
+    const rk_table_shard_stream *stream = rk_sharded_stream_of_stored_feature(s, (int32_t)f);
     if (!table->dynamic) return;
     int64_t n = find->batch->counts[f] - rk_stream_n_shared_rows(s, stream);
     rk_key_uses keys = keys_of_feature(find->batch, (int32_t)f, 0, n);
@@ -166,7 +162,8 @@ static rk_status load_found_rows_from_disk(rk_sharded *s, const rk_in_flight_bat
         for (int32_t f = 0; f < s->store->n_features && s->store->tables[t].tier; f++)
             if (s->store->feature_tables[f] == t)
                 s->key_uses[n++] = keys_of_feature(
-                    j, f, 0, j->counts[f] - rk_stream_n_shared_rows(s, stream_of_feature(s, f)));
+                    j, f, 0,
+                    j->counts[f] - rk_stream_n_shared_rows(s, rk_sharded_stream_of_stored_feature(s, f)));
         if (n) RK_TRY(rk_table_load_rows_from_disk(&s->store->tables[t], s->key_uses, n, false));
     }
     return RK_OK;
@@ -186,7 +183,7 @@ rk_status rk_in_flight_batch_keys_to_rows(rk_sharded *s, rk_in_flight_batch *j) 
         RK_TRY(load_found_rows_from_disk(s, j));
     }
     for (int32_t f = 0; f < s->store->n_features; f++)
-        if (rk_stream_n_shared_rows(s, stream_of_feature(s, f)))
+        if (rk_stream_n_shared_rows(s, rk_sharded_stream_of_stored_feature(s, f)))
             ((int64_t *)j->local[f].data)[j->counts[f] - 1] = 0;
     return RK_OK;
 }
@@ -223,27 +220,17 @@ static rk_status lay_out_rows_for_trainer(rk_sharded *s, rk_in_flight_batch *j, 
     return RK_OK;
 }
 
-/* Rows that keys without one share. */
-static int64_t count_shared_rows(const rk_sharded *s, const rk_table_shard_stream *stream) {
-    return s->store->tables[s->shards[stream->shard].stored].dynamic->n_shared;
-}
-
 static void pack_rows_for_trainer(const rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer) {
     char *to = j->answer[trainer].data;
     if (s->n_dynamic) to += rk_answer_header_bytes(s);
     for (int32_t i = 0; i < rk_sharded_n_local_streams(s); i++) {
         const rk_table_shard_stream *stream = &s->streams[s->streams_of[s->rank][i]];
-        int32_t dim = s->shards[stream->shard].dim;
+        int32_t f = rk_sharded_stored_feature(s, trainer, i), dim = s->shards[stream->shard].dim;
         int64_t n = count_bags_to_look_up(s, j, trainer, i);
         if (n == 0) continue;
-        if (stream->rows_wire != RK_F32)
-            rk_wire_pack(to, stream->rows_wire, s->activations[rk_sharded_stored_feature(s, trainer, i)].data,
-                         n * dim);
+        if (stream->rows_wire != RK_F32) rk_wire_pack(to, stream->rows_wire, s->activations[f].data, n * dim);
         to += rk_wire_values_bytes(n, dim, stream->rows_wire);
-        const int64_t *rows = j->local[rk_sharded_stored_feature(s, trainer, i)].data;
-        size_t absent = rk_stream_absent_flag_bytes(stream, n);
-        for (int64_t k = 0; absent && k < n; k++) to[k] = rows[k] < count_shared_rows(s, stream);
-        to += absent;
+        to += rk_in_flight_batch_pack_absent_flags(s, j, f, to);
     }
 }
 
@@ -270,28 +257,6 @@ rk_status rk_in_flight_batch_serve_rows(rk_sharded *s, rk_in_flight_batch *j) {
                                s->trains ? s->owners : s->nobody, &j->rows);
 }
 
-/* Uses of keys without a row have no gradients of their own; the row that they share has one, if some do. Of
- * the keys that share a cold row, one has it. */
-static rk_status drop_gradients_of_absent_keys(const rk_sharded *s, const rk_in_flight_batch *j, int32_t f,
-                                               int32_t trainer, const rk_message *from, size_t *at) {
-    enum { NO_ROW = -1 };
-    const rk_table_shard_stream *stream = stream_of_feature(s, f);
-    int64_t *rows = j->local[f].data, n = j->counts[f] - rk_stream_n_shared_rows(s, stream), shares;
-    size_t bytes = rk_stream_shared_row_flag_bytes(s, stream, n);
-    for (int64_t i = 0; i < n && stream->oov; i++)
-        if (rows[i] == 0) rows[i] = NO_ROW;
-    if (!bytes) return RK_OK;
-    if (*at + bytes > from->n_bytes) return rk_message_too_short_error(trainer, "gradients", from->n_bytes);
-    const char *sent = (const char *)from->data + *at;
-    for (int64_t i = 0; i < n && stream->cold; i++)
-        if (!sent[i]) rows[i] = NO_ROW;
-    *at += bytes;
-    if (stream->cold) return RK_OK;
-    memcpy(&shares, sent, sizeof shares);
-    if (!shares) rows[n] = NO_ROW;
-    return RK_OK;
-}
-
 static rk_status read_gradients_of_trainer(rk_sharded *s, const rk_in_flight_batch *j, int32_t trainer,
                                            const rk_message *from) {
     size_t at = RK_GRADIENTS_HEAD;
@@ -302,7 +267,7 @@ static rk_status read_gradients_of_trainer(rk_sharded *s, const rk_in_flight_bat
         if (!stream->trainable) continue;
         int64_t n = j->counts[f];
         size_t bytes = rk_wire_values_bytes(n, dim, stream->gradients_wire);
-        if (stream->oov || stream->cold) RK_TRY(drop_gradients_of_absent_keys(s, j, f, trainer, from, &at));
+        RK_TRY(rk_in_flight_batch_drop_gradients_of_absent_keys(s, j, f, trainer, from, &at));
         atomic_fetch_add(&s->gradients_taken, n);
         if (at + bytes > from->n_bytes)
             return rk_message_too_short_error(trainer, "gradients", from->n_bytes);

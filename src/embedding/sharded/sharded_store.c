@@ -56,8 +56,7 @@ static rk_status sharded_wait(rk_store *store) {
     rk_trace_end(began, "wait for rows");
     if (status != RK_OK || j->kind == RK_IN_FLIGHT_CONTROL) return status;
     s->keys = j->keys;
-    status = rk_in_flight_batch_map_absent_keys(s, j);
-    return status;
+    return rk_in_flight_batch_share_rows(s, j);
 }
 
 /* What came is packed already. */

@@ -290,46 +290,6 @@ static void pack_rows(char *to, const float *from, int64_t stride, int64_t n, in
             rk_wire_pack(to + (size_t)(i * dim) * rk_dtype_bytes(wire), wire, from + i * stride, dim);
 }
 
-/* Which of a stream's keys have no row, told behind the rows. */
-static void unpack_absent_flags(rk_unique_rows *w, int64_t first, int64_t n, const char *from) {
-    uint8_t *absent = (uint8_t *)w->absent.data + first;
-    memcpy(absent, from, (size_t)n);
-    for (int64_t i = 0; i < n; i++) w->shares |= absent[i] != 0;
-}
-
-static void add_key_counts(rk_key_counts *sum, const void *of_owner) {
-    rk_key_counts counts;
-    memcpy(&counts, of_owner, sizeof counts);
-    sum->n_rows += counts.n_rows;
-    sum->n_admitted += counts.n_admitted;
-    sum->n_evicted += counts.n_evicted;
-    sum->n_refused += counts.n_refused;
-    sum->n_missing += counts.n_missing;
-}
-
-rk_status rk_in_flight_batch_gather_key_counts(rk_sharded *s, rk_in_flight_batch *j) {
-    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
-    j->keys = (rk_key_counts){.n_tables = s->n_dynamic};
-    if (!s->n_dynamic) return RK_OK;
-    rk_key_counts own = rk_embeddings_sum_key_counts(s->store);
-    RK_TRY(rk_comm_all_gather(s->comm, RK_CHANNEL_ROWS, &own, sizeof own, &all_to_all));
-    for (int32_t owner = 0; owner < s->size; owner++) {
-        const void *theirs;
-        RK_TRY(rk_all_to_all_get_message(all_to_all, owner, sizeof own, &theirs));
-        add_key_counts(&j->keys, theirs);
-    }
-    return RK_OK;
-}
-
-static rk_status receive_key_counts(const rk_sharded *s, int32_t owner, const rk_message *from,
-                                    rk_key_counts *sum) {
-    RK_FAIL_IF(from->n_bytes < rk_answer_header_bytes(s), RK_INTERNAL,
-               "rank %d sent %zu bytes of rows, but at least %zu are needed", owner, from->n_bytes,
-               rk_answer_header_bytes(s));
-    add_key_counts(sum, from->data);
-    return RK_OK;
-}
-
 rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j) {
     for (int32_t t = 0; t < s->trainer_tables->n_tables; t++)
         if (count_features_of_table(s, t))
@@ -340,25 +300,22 @@ rk_status rk_in_flight_batch_output_dist(rk_sharded *s, rk_in_flight_batch *j) {
     j->keys = (rk_key_counts){.n_tables = s->n_dynamic};
     for (int32_t owner = 0; owner < s->size; owner++) {
         size_t at = rk_answer_header_bytes(s);
-        if (s->owners[owner] && s->n_dynamic) RK_TRY(receive_key_counts(s, owner, &from[owner], &j->keys));
+        if (s->owners[owner] && s->n_dynamic)
+            RK_TRY(rk_in_flight_batch_read_key_counts(s, j, owner, &from[owner]));
         for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
             const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
             const rk_table_shard *shard = &s->shards[stream->shard];
             if (!rk_table_shard_stream_answers(s, stream, s->rank, owner)) continue;
             int64_t n = rk_in_flight_batch_stream_count(s, j, stream);
-            size_t bytes = rk_wire_values_bytes(n, shard->dim, stream->rows_wire),
-                   absent = rk_stream_absent_flag_bytes(stream, n);
+            size_t bytes = rk_wire_values_bytes(n, shard->dim, stream->rows_wire);
             if (n == 0) continue; /* messages and boxes may be NULL */
-            RK_FAIL_IF(at + bytes + absent > from[owner].n_bytes, RK_INTERNAL,
+            RK_FAIL_IF(at + bytes > from[owner].n_bytes, RK_INTERNAL,
                        "rank %d sent %zu bytes of rows, but at least %zu are needed", owner,
-                       from[owner].n_bytes, at + bytes + absent);
+                       from[owner].n_bytes, at + bytes);
             unpack_rows(values_of_stream(s, j, stream), s->trainer_tables->tables[shard->table].config.dim,
                         (char *)from[owner].data + at, n, shard->dim, stream->rows_wire);
             at += bytes;
-            if (absent)
-                unpack_absent_flags(&j->unique[shard->table], rk_in_flight_batch_stream_offset(s, j, stream),
-                                    n - rk_stream_n_shared_rows(s, stream), (char *)from[owner].data + at);
-            at += absent;
+            RK_TRY(rk_in_flight_batch_read_absent_flags(s, j, stream, owner, &from[owner], &at));
         }
     }
     return RK_OK;
@@ -374,53 +331,10 @@ static rk_status rebuild_row_uses(rk_sharded *s, rk_in_flight_batch *j, int32_t 
     return RK_OK;
 }
 
-static void map_absent_keys_to_shared_row(rk_unique_rows *w) {
-    const uint8_t *absent = w->absent.data;
-    int64_t *order = w->order.data;
-    for (int64_t i = 0; i < w->n; i++) order[i] = i != w->shared && absent[i] ? w->shared : i;
-}
-
-/* Of keys with the same cold row, the first stands for all. */
-static rk_status map_absent_keys_to_cold_rows(const rk_dynamic_config *config, rk_unique_rows *w) {
-    const uint8_t *absent = w->absent.data;
-    const int64_t *keys = w->rows.data;
-    int64_t *order = w->order.data, *cold, n = 0, n_first = 0;
-    RK_TRY(rk_scratch_buffer_reserve(&w->cold_rows, (size_t)w->n * sizeof *cold));
-    cold = w->cold_rows.data;
-    for (int64_t i = 0; i < w->n; i++)
-        if (absent[i]) cold[n++] = rk_dynamic_cold_row_of_hash(config, rk_key_hash(keys[i]));
-    RK_TRY(rk_unique_keys_find(&w->cold, &(rk_key_uses){.keys = cold, .rows = cold, .n = n}, 1));
-    n = 0;
-    for (int64_t i = 0; i < w->n; i++) {
-        order[i] = i;
-        if (!absent[i]) continue;
-        int64_t number = cold[n++];
-        if (number == n_first) cold[n_first++] = i; /* over numbers that were read */
-        order[i] = cold[number];
-    }
-    return RK_OK;
-}
-
-static void remap_targets(rk_unique_rows *w, int64_t n) {
-    const int64_t *order = w->order.data;
-    int64_t *targets = w->targets.data;
-    for (int64_t u = 0; u < n; u++) targets[u] = order[targets[u]];
-}
-
-/* A cold row comes with each of its keys: a lookup finds it there. */
-rk_status rk_in_flight_batch_map_absent_keys(rk_sharded *s, rk_in_flight_batch *j) {
-    for (int32_t t = 0; t < s->trainer_tables->n_tables; t++) {
-        rk_unique_rows *w = &j->unique[t];
-        const rk_dynamic_config *config = &s->trainer_tables->tables[t].dynamic_config;
-        if (!count_features_of_table(s, t) || !is_dynamic_table(s, t) || !w->shares) continue;
-        if (config->n_cold && j->kind != RK_IN_FLIGHT_TRAIN) continue;
-        if (config->n_cold)
-            RK_TRY(map_absent_keys_to_cold_rows(config, w));
-        else
-            map_absent_keys_to_shared_row(w);
-        remap_targets(w, j->batch_context.plans[t].n);
-        if (j->kind == RK_IN_FLIGHT_TRAIN) RK_TRY(rebuild_row_uses(s, j, t));
-    }
+rk_status rk_in_flight_batch_share_rows(rk_sharded *s, rk_in_flight_batch *j) {
+    RK_TRY(rk_in_flight_batch_map_absent_keys(s, j));
+    for (int32_t t = 0; t < s->trainer_tables->n_tables && j->kind == RK_IN_FLIGHT_TRAIN; t++)
+        if (j->unique[t].shares) RK_TRY(rebuild_row_uses(s, j, t));
     return RK_OK;
 }
 
@@ -481,16 +395,6 @@ static void pack_gradients(const rk_sharded *s, rk_in_flight_batch *j, const rk_
                   shard->dim, stream->gradients_wire);
 }
 
-/* Before a stream's gradients, which of them there are. */
-static void pack_shared_row_flags(const rk_sharded *s, const rk_in_flight_batch *j,
-                                  const rk_table_shard_stream *stream, int64_t n, char *to) {
-    const rk_unique_rows *w = &j->unique[s->shards[stream->shard].table];
-    const int64_t *order = w->order.data, first = w->begins[s->shards[stream->shard].part];
-    int64_t shares = w->shares;
-    if (!stream->cold) memcpy(to, &shares, sizeof shares);
-    for (int64_t i = 0; stream->cold && i < n; i++) to[i] = !shares || order[first + i] == first + i;
-}
-
 /* Behind the header. */
 static rk_status pack_gradients_of_owner(const rk_sharded *s, rk_in_flight_batch *j, int32_t owner,
                                          const rk_activation *gradients) {
@@ -500,9 +404,11 @@ static rk_status pack_gradients_of_owner(const rk_sharded *s, rk_in_flight_batch
             const rk_table_shard_stream *stream = &s->streams[s->streams_of[owner][i]];
             if (!stream->trainable) continue;
             int64_t n = rk_in_flight_batch_stream_count(s, j, stream);
-            size_t shares = rk_stream_shared_row_flag_bytes(s, stream, n);
-            if (pass == 1 && shares) pack_shared_row_flags(s, j, stream, n, (char *)j->give[owner].data + at);
-            *(pass ? &at : &bytes) += shares;
+            if (pass == 1)
+                at +=
+                    rk_in_flight_batch_pack_shared_row_flags(s, j, stream, (char *)j->give[owner].data + at);
+            else
+                bytes += rk_stream_shared_row_flag_bytes(s, stream, n);
             if (pass == 1 && n) pack_gradients(s, j, stream, n, gradients, (char *)j->give[owner].data + at);
             *(pass ? &at : &bytes) +=
                 rk_wire_values_bytes(n, s->shards[stream->shard].dim, stream->gradients_wire);

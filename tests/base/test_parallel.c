@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -123,6 +124,41 @@ static void test_pools(void **state) {
     assert_int_equal(rk_alloc_live(), live);
 }
 
+static pthread_t worker_thread;
+static atomic_bool is_held, may_go;
+
+static void meet_and_note_worker(void *context, size_t task, int thread) {
+    if (thread == 1) worker_thread = pthread_self();
+    meet(context, task, thread);
+}
+
+static void hold_thread(int signal) {
+    (void)signal;
+    atomic_store(&is_held, true);
+    while (!atomic_load(&may_go)) sched_yield();
+}
+
+/* A loop does not wait for a worker that the system does not run: here one that a signal holds up. */
+static void test_worker_that_does_not_come(void **state) {
+    (void)state;
+    meeting m = {0, 2};
+    struct sigaction before, action = {.sa_handler = hold_thread};
+    OK(rk_parallel_set_threads(2));
+    rk_parallel_for(2, meet_and_note_worker, &m);
+    usleep(100000); /* it sleeps now */
+    sigaction(SIGUSR1, &action, &before);
+    pthread_kill(worker_thread, SIGUSR1);
+    while (!atomic_load(&is_held)) sched_yield();
+    alarm(60); /* ends a loop that would wait for ever */
+    for (int round = 0; round < 50; round++) rk_parallel_for(N, count, NULL);
+    alarm(0);
+    for (int i = 0; i < N; i++) assert_int_equal(atomic_exchange(&times_run[i], 0), 50);
+    atomic_store(&may_go, true);
+    atomic_store(&m.n_here, 0);
+    rk_parallel_for(2, meet, &m); /* it comes again */
+    sigaction(SIGUSR1, &before, NULL);
+}
+
 /* Two callers share a pool: one has its threads, the other goes on alone. */
 static void *loops_in_pool(void *pool) {
     rk_parallel_use_pool(pool);
@@ -205,6 +241,7 @@ int main(void) {
         cmocka_unit_test(test_from_several_threads),
         cmocka_unit_test(test_after_fork),
         cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_worker_that_does_not_come),
         cmocka_unit_test(test_shared_pool),
         cmocka_unit_test(test_pool_after_fork),
         cmocka_unit_test(test_alone),

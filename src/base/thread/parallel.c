@@ -11,7 +11,11 @@
 
 enum { MAX_THREADS = 1024, SPINS = 2000, LITTLE_WORK = 32768 };
 
-/* One loop at a time: what to run, the next task to take, and how many workers are still in it. */
+/* `inside` of a loop that no worker may enter any more: all its tasks are done. */
+enum { CLOSED = -1 };
+
+/* One loop at a time: what to run, the next task to take, and how many workers are in it. A worker that comes
+ * when all is done stays outside, so that no loop waits for a thread that the system has not run yet. */
 struct rk_pool {
     pthread_mutex_t loop;  /* held by the thread whose loop the pool runs */
     pthread_mutex_t mutex; /* guards what follows up to `stop`, and the waits */
@@ -23,8 +27,8 @@ struct rk_pool {
     void *context;
     size_t n_tasks;
     atomic_size_t next;
-    atomic_uint generation;  /* a new number wakes the workers */
-    atomic_int running;      /* workers that have not yet left the loop */
+    atomic_uint generation;  /* the loop's number: a worker enters each once */
+    atomic_int inside;       /* workers that are in the loop, or CLOSED */
     rk_pool *before, *after; /* in the list of all pools, of which the library's is the first */
 };
 
@@ -60,31 +64,44 @@ static void cpu_relax(void) {
 #endif
 }
 
-/* Wait for a generation other than `seen`; false when the pool stops. */
-static bool wait_for_work(rk_pool *pool, unsigned seen) {
+/* Into a loop other than `seen`, if one is open. */
+static bool enter_loop(rk_pool *pool, unsigned seen) {
+    if (atomic_load_explicit(&pool->generation, memory_order_relaxed) == seen) return false;
+    int inside = atomic_load_explicit(&pool->inside, memory_order_relaxed);
+    while (inside != CLOSED)
+        if (atomic_compare_exchange_weak_explicit(&pool->inside, &inside, inside + 1, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
+/* Wait for a loop other than `seen` and enter it; false when the pool stops. */
+static bool wait_for_loop(rk_pool *pool, unsigned seen) {
     for (int i = 0; i < SPINS; i++) {
-        if (atomic_load_explicit(&pool->generation, memory_order_acquire) != seen) break;
+        if (enter_loop(pool, seen)) return true;
         cpu_relax();
     }
     pthread_mutex_lock(&pool->mutex);
-    while (atomic_load(&pool->generation) == seen && !pool->stop)
-        pthread_cond_wait(&pool->work, &pool->mutex);
-    bool go = !pool->stop;
+    bool entered = false;
+    while (!pool->stop && !(entered = enter_loop(pool, seen))) pthread_cond_wait(&pool->work, &pool->mutex);
     pthread_mutex_unlock(&pool->mutex);
-    return go;
+    return entered;
+}
+
+static void leave_loop(rk_pool *pool) {
+    if (atomic_fetch_sub_explicit(&pool->inside, 1, memory_order_acq_rel) != 1) return;
+    pthread_mutex_lock(&pool->mutex);
+    pthread_cond_signal(&pool->done);
+    pthread_mutex_unlock(&pool->mutex);
 }
 
 static void *run_worker(void *argument) {
     const rk_worker *self = argument;
     rk_pool *pool = own_pool = self->pool;
-    for (unsigned seen = 0; wait_for_work(pool, seen);) {
+    for (unsigned seen = 0; wait_for_loop(pool, seen);) {
         seen = atomic_load(&pool->generation);
         run_tasks(pool, self->number);
-        if (atomic_fetch_sub_explicit(&pool->running, 1, memory_order_acq_rel) == 1) {
-            pthread_mutex_lock(&pool->mutex);
-            pthread_cond_signal(&pool->done);
-            pthread_mutex_unlock(&pool->mutex);
-        }
+        leave_loop(pool);
     }
     return NULL;
 }
@@ -144,6 +161,7 @@ static void start_workers(rk_pool *pool) {
     pool->workers = malloc((size_t)n * sizeof *pool->workers);
     if (!pool->workers) return;
     atomic_store(&pool->generation, 0);
+    atomic_store(&pool->inside, CLOSED);
     for (rk_worker *w; pool->n_workers < n; pool->n_workers++) {
         w = &pool->workers[pool->n_workers];
         *w = (rk_worker){.pool = pool, .number = pool->n_workers + 1};
@@ -161,6 +179,34 @@ static void run_serially(size_t n_tasks, rk_task task, void *context) {
     inside_task = was_inside;
 }
 
+static void open_loop(rk_pool *pool, size_t n_tasks, rk_task task, void *context) {
+    pthread_mutex_lock(&pool->mutex);
+    pool->task = task;
+    pool->context = context;
+    pool->n_tasks = n_tasks;
+    atomic_store(&pool->next, 0);
+    atomic_fetch_add(&pool->generation, 1);
+    atomic_store(&pool->inside, 0);
+    pthread_mutex_unlock(&pool->mutex);
+    pthread_cond_broadcast(&pool->work);
+}
+
+static bool close_if_none_inside(rk_pool *pool) {
+    int none = 0;
+    return atomic_compare_exchange_strong_explicit(&pool->inside, &none, CLOSED, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+static void close_loop(rk_pool *pool) {
+    for (int i = 0; i < SPINS; i++) {
+        if (close_if_none_inside(pool)) return;
+        cpu_relax();
+    }
+    pthread_mutex_lock(&pool->mutex);
+    while (!close_if_none_inside(pool)) pthread_cond_wait(&pool->done, &pool->mutex);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
 void rk_parallel_for(size_t n_tasks, rk_task task, void *context) {
     rk_pool *pool = pool_of_thread();
     if (n_tasks < 2 || inside_task || pthread_mutex_trylock(&pool->loop) != 0) {
@@ -169,26 +215,13 @@ void rk_parallel_for(size_t n_tasks, rk_task task, void *context) {
     }
     if (!pool->wanted) pool->wanted = default_thread_count();
     if (pool->wanted > 1 && pool->n_workers == 0) start_workers(pool);
-    if (pool->n_workers == 0) {
+    if (pool->n_workers > 0) {
+        open_loop(pool, n_tasks, task, context);
+        run_tasks(pool, 0);
+        close_loop(pool);
+    } else {
         run_serially(n_tasks, task, context);
-        pthread_mutex_unlock(&pool->loop);
-        return;
     }
-    pthread_mutex_lock(&pool->mutex);
-    pool->task = task;
-    pool->context = context;
-    pool->n_tasks = n_tasks;
-    atomic_store(&pool->next, 0);
-    atomic_store(&pool->running, pool->n_workers);
-    atomic_fetch_add(&pool->generation, 1);
-    pthread_cond_broadcast(&pool->work);
-    pthread_mutex_unlock(&pool->mutex);
-    run_tasks(pool, 0);
-    for (int i = 0; i < SPINS && atomic_load_explicit(&pool->running, memory_order_acquire) > 0; i++)
-        cpu_relax();
-    pthread_mutex_lock(&pool->mutex);
-    while (atomic_load(&pool->running) > 0) pthread_cond_wait(&pool->done, &pool->mutex);
-    pthread_mutex_unlock(&pool->mutex);
     pthread_mutex_unlock(&pool->loop);
 }
 

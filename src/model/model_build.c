@@ -317,21 +317,13 @@ static rk_status check_sharding_constraints(const rk_model_options *options,
 /* What tables do not do on a GPU yet. */
 static rk_status check_device_tables(const rk_model_options *options,
                                      const rk_collection_config *collection) {
-    for (int32_t t = 0; t < collection->n_tables && options->device; t++) {
-        const char *name = collection->tables[t].name;
+    for (int32_t t = 0; t < collection->n_tables && options->device; t++)
         if (collection->dynamic[t].storage)
             return rk_error_hint(rk_error(RK_UNSUPPORTED,
                                           "table '%s' has rows on a disk (storage.tier: ssd): not supported "
                                           "with 'device: cuda' yet",
-                                          name),
+                                          collection->tables[t].name),
                                  "use 'tier: memory', or 'device: cpu'");
-        if (collection->dynamic[t].n_cold)
-            return rk_error_hint(rk_error(RK_UNSUPPORTED,
-                                          "table '%s' has cold rows ('missing: {hash: ...}'): not supported "
-                                          "with 'device: cuda' yet",
-                                          name),
-                                 "use 'missing: oov' or 'missing: zeros', or 'device: cpu'");
-    }
     return RK_OK;
 }
 

@@ -3,13 +3,15 @@
 #include "cuda/device_tables_testing.h"
 #include "state_bytes.h"
 
-enum { N_TABLES = 3, N_FEATURES = 5, N_SAMPLES = 30, STILL = 4 };
+enum { N_TABLES = 5, N_FEATURES = 7, N_SAMPLES = 30, STILL = 4 };
 
 /* n_rows: keys that are drawn. */
 static const rk_table_config tables[N_TABLES] = {
     {.struct_size = sizeof *tables, .name = "crowded", .n_rows = 200, .dim = 8, .dtype = RK_BF16},
     {.struct_size = sizeof *tables, .name = "shared", .n_rows = 90, .dim = 5, .dtype = RK_F32},
     {.struct_size = sizeof *tables, .name = "static", .n_rows = 40, .dim = 4, .dtype = RK_F32},
+    {.struct_size = sizeof *tables, .name = "cold", .n_rows = 150, .dim = 8, .dtype = RK_BF16},
+    {.struct_size = sizeof *tables, .name = "wide cold", .n_rows = 80, .dim = 6, .dtype = RK_F32},
 };
 static const rk_feature_config features[N_FEATURES] = {
     {sizeof *features, "weighted", "crowded", RK_COMBINER_MEAN, 0, false, false},
@@ -17,6 +19,8 @@ static const rk_feature_config features[N_FEATURES] = {
     {sizeof *features, "one", "shared", RK_COMBINER_SUM, 0, false, false},
     {sizeof *features, "bag", "shared", RK_COMBINER_SQRTN, 0, false, false},
     {sizeof *features, "still", "static", RK_COMBINER_MEAN, 0, false, false},
+    {sizeof *features, "rare", "cold", RK_COMBINER_MEAN, 0, false, false},
+    {sizeof *features, "rare one", "wide cold", RK_COMBINER_SUM, 0, false, false},
 };
 /* Ids below 0 are keys like others, but rows of no static table. */
 static const shape shapes[N_FEATURES] = {
@@ -25,6 +29,8 @@ static const shape shapes[N_FEATURES] = {
     {.ids_per_sample = 1},
     {.most = 5},
     {.ids_per_sample = 2},
+    {.most = 4, .negatives = true},
+    {.ids_per_sample = 1},
 };
 
 static void open_dynamic(twins *w, rk_optimizer *optimizer, rk_optimizer_kind kind) {
@@ -41,10 +47,25 @@ static void open_dynamic(twins *w, rk_optimizer *optimizer, rk_optimizer_kind ki
                                              .evict_to = 0.9,
                                              .min_count = 2,
                                              .probability = 1,
-                                             .oov = true};
+                                             .oov = true},
+                                   cold = {.max_capacity = 40,
+                                           .n_buckets = 2,
+                                           .evict_to = 0.8,
+                                           .min_count = 2,
+                                           .probability = 1,
+                                           .n_cold = 14},
+                                   wide_cold = {.max_capacity = 20,
+                                                .n_buckets = 1,
+                                                .policy = RK_EVICTION_LFU,
+                                                .evict_to = 0.9,
+                                                .min_count = 3,
+                                                .probability = 1,
+                                                .n_cold = 5};
     static const rk_table_part parts[N_TABLES] = {{.n_rows = 60, .dim = 8, .dynamic = &crowded},
                                                   {.n_rows = 30, .dim = 5, .dynamic = &shared},
-                                                  {.n_rows = 40, .dim = 4}};
+                                                  {.n_rows = 40, .dim = 4},
+                                                  {.n_rows = 40, .dim = 8, .dynamic = &cold},
+                                                  {.n_rows = 20, .dim = 6, .dynamic = &wide_cold}};
     static rk_embeddings_config config;
     OK(rk_optimizer_init(optimizer, kind));
     config = (rk_embeddings_config)RK_EMBEDDINGS_CONFIG_INIT;

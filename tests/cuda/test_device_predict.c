@@ -57,7 +57,8 @@ static int make_runs(void **state) {
         "data.features=[{name: u, hash: 50}, {name: v, hash: 50}]"};
     static const char *const keys[] = {
         "data.features=[{name: u, key: true}, {name: v, key: true}, {name: x, dense: true}]",
-        "embedding.tables=[{name: u, max_capacity: 20, missing: oov}, {name: v, max_capacity: 99}]"};
+        "embedding.tables=[{name: u, max_capacity: 20, missing: oov}, {name: v, max_capacity: 30, "
+        "missing: {hash: 7}}]"};
     assert_non_null(mkdtemp(directory));
     write_clicks(directory, 1000);
     write_pairs(directory);

@@ -82,18 +82,18 @@ static outcome run_of(const char *text, const char *output, const char *where, i
 }
 
 /* Crowded: rows come and go. */
-#define KEYS_RUN                                                                         \
-    "data:\n"                                                                            \
-    "  train: a.csv\n"                                                                   \
-    "  valid: {fraction: 0.2}\n"                                                         \
-    "  labels: [{name: y}]\n"                                                            \
-    "  features: [{name: u, key: true}, {name: v, key: true}, {name: x, dense: true}]\n" \
-    "embedding:\n"                                                                       \
-    "  dim: 8\n"                                                                         \
-    "  tables:\n"                                                                        \
-    "    - {name: u, max_capacity: 30, eviction: {policy: lfu}, missing: oov}\n"         \
-    "    - {name: v, max_capacity: 70, dtype: bf16, admission: {min_count: 2}}\n"        \
-    "model: {kind: deepfm, deep: [8]}\n"                                                 \
+#define KEYS_RUN                                                                                       \
+    "data:\n"                                                                                          \
+    "  train: a.csv\n"                                                                                 \
+    "  valid: {fraction: 0.2}\n"                                                                       \
+    "  labels: [{name: y}]\n"                                                                          \
+    "  features: [{name: u, key: true}, {name: v, key: true}, {name: x, dense: true}]\n"               \
+    "embedding:\n"                                                                                     \
+    "  dim: 8\n"                                                                                       \
+    "  tables:\n"                                                                                      \
+    "    - {name: u, max_capacity: 30, eviction: {policy: lfu}, missing: oov}\n"                       \
+    "    - {name: v, max_capacity: 70, dtype: bf16, admission: {min_count: 2}, missing: {hash: 12}}\n" \
+    "model: {kind: deepfm, deep: [8]}\n"                                                               \
     "train: {batch_size: 64, optimizer: {kind: sgd, learning_rate: 0.1}, keep_best: false}\n"
 
 /* The bytes of the checkpoint that a run ended with. */

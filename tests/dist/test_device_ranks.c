@@ -55,8 +55,8 @@ typedef struct trial {
 /* Crowded tables, one of them with the keys of two features; some keys have no row, or share one. */
 #define KEYS                                                                                             \
     "embedding.tables=[{name: bag, max_capacity: 300, buckets: 7, admission: {min_count: 2}, eviction: " \
-    "{ttl: 150}, missing: oov}, {name: item, max_capacity: 150, buckets: 3, eviction: {policy: lfu, "    \
-    "ttl_steps: 3}}]",                                                                                   \
+    "{ttl: 150}, missing: oov}, {name: item, max_capacity: 150, buckets: 3, admission: {min_count: 2}, " \
+    "eviction: {policy: lfu, ttl_steps: 3}, missing: {hash: 20}}]",                                      \
         "data.timestamp=time", "data.shuffle=false"
 static const trial trials[] = {
     {"keys", DNN, BY_HAND("{name: item, sharding: table_wise}"), 0, {KEYS}},

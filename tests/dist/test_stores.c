@@ -117,6 +117,8 @@ int main(void) {
         {"cuda_sharded, dynamic", make_device_sharded, RK_F32, .keys = true, .of_ranks = true, .nmse = 1e-10},
         {"cuda_sharded, dynamic, shared row", make_device_sharded, RK_F32, .keys = true, .oov = true,
          .of_ranks = true, .nmse = 1e-10},
+        {"cuda_sharded, dynamic, cold rows", make_device_sharded, RK_F32, .keys = true, .cold = true,
+         .of_ranks = true, .nmse = 1e-10},
 #endif
         {.name = NULL}};
     rk_comm_options options = RK_COMM_OPTIONS_INIT;

@@ -105,7 +105,7 @@ __device__ static inline void write_row_use(const sample_ids *s, uint32_t use, i
                                             float coefficient) {
     const rk_cuda_batch *batch = s->batch;
     const rk_cuda_table *t = s->table;
-    bool has_row = row >= 0, is_absent = t->is_dynamic && !t->shares_row_0 && row == 0,
+    bool has_row = row >= 0, is_absent = t->is_dynamic && !t->trains_shared_rows && row == 0,
          is_sorted = has_row && !is_absent && (t->frames || (batch->training && t->is_trained));
     batch->places[use] = has_row && !t->frames ? (uint32_t)row : RK_CUDA_NONE;
     rk_cuda_use u = {s->number, s->sample, column, coefficient};

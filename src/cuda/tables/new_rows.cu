@@ -3,7 +3,8 @@
  *     for each new row: the table's row at its place = its first values, its slots = their first value;
  *         the place's key = the row's
  *
- * In the order of the steps: the step before may still train on what the place had. A warp takes a row. */
+ * The first values are the batch's, or a cold row's as it is now. In the order of the steps: the step before
+ * may still train on what the place had, and on the cold row. A warp takes a row. */
 #include "cuda/tables/table_kernel_helpers.h"
 
 template <typename value>
@@ -11,15 +12,23 @@ __device__ static inline void copy_values(value *to, const value *from, int32_t 
     for (int32_t i = (int32_t)rk_table_lane_number(); i < n; i += RK_WARP) to[i] = from[i];
 }
 
+template <typename value>
+__device__ static inline void copy_first_values(const rk_cuda_table *table, const rk_cuda_new_row *row,
+                                                const char *new_values) {
+    value *rows = (value *)table->rows;
+    uint64_t dim = (uint64_t)table->dim;
+    const value *from =
+        table->has_cold_rows ? rows + row->from * dim : (const value *)(const void *)(new_values + row->from);
+    copy_values(rows + row->place * dim, from, table->dim);
+}
+
 __device__ static inline void create_row(const rk_cuda_table *table, const rk_cuda_new_row *row,
-                                         const char *values) {
+                                         const char *new_values) {
     uint64_t place = row->place;
     if (table->dtype == RK_F32)
-        copy_values((float *)table->rows + place * (uint64_t)table->dim, (const float *)(const void *)values,
-                    table->dim);
+        copy_first_values<float>(table, row, new_values);
     else
-        copy_values((uint16_t *)table->rows + place * (uint64_t)table->dim,
-                    (const uint16_t *)(const void *)values, table->dim);
+        copy_first_values<uint16_t>(table, row, new_values);
     for (int s = 0; s < 2; s++)
         for (int32_t i = (int32_t)rk_table_lane_number(); i < table->slot_widths[s]; i += RK_WARP)
             table->slots[s][place * (uint64_t)table->slot_widths[s] + (uint64_t)i] = table->slot_initial[s];
@@ -29,7 +38,7 @@ __device__ static inline void create_row(const rk_cuda_table *table, const rk_cu
 __global__ static void create_rows_kernel(const rk_cuda_batch *batch) {
     for (uint32_t i = rk_table_warp_number(); i < batch->n_new_rows; i += rk_table_n_warps()) {
         const rk_cuda_new_row *row = &batch->new_rows[i];
-        create_row(&batch->tables[row->table], row, batch->new_values + row->at);
+        create_row(&batch->tables[row->table], row, batch->new_values);
     }
 }
 

@@ -43,10 +43,12 @@ typedef struct rk_cuda_table {
     uint32_t n_parts, part; /* row r is row r * n_parts + part of the whole table, */
     int32_t first_column;   /* its columns from this one on */
     uint64_t n_rows, n_places;
-    bool is_dynamic;   /* rows have keys, which the host finds (embedding/dynamic); all of it is here */
-    bool shares_row_0; /* keys without a row train row 0; else its gradients are dropped, of such a table */
-    int64_t *keys;     /* [n_places] of a dynamic table: what `row r` is above; else NULL */
-    float slot_initial[2]; /* of a row that is new */
+    bool is_dynamic;         /* rows have keys, which the host finds (embedding/dynamic); all of it is here */
+    bool trains_shared_rows; /* keys without a row train one that they share; else they have row 0, whose
+                                gradients are dropped */
+    bool has_cold_rows;      /* a row that is new begins with the values of one that is shared */
+    int64_t *keys;           /* [n_places] of a dynamic table: what `row r` is above; else NULL */
+    float slot_initial[2];   /* of a row that is new */
     uint64_t first_key, n_keys;
     rk_cuda_frame *frames; /* [n_places] of a cache, or NULL */
     uint64_t n_sets, n_tags;
@@ -102,7 +104,7 @@ typedef struct rk_cuda_fill {
 /* A row of a dynamic table that a batch is the first to use. */
 typedef struct rk_cuda_new_row {
     int64_t key;
-    uint64_t at; /* of its first values, bytes from new_values */
+    uint64_t from; /* first values: bytes from new_values on; or the place of the cold row with them */
     uint32_t table, place;
 } rk_cuda_new_row;
 
@@ -128,7 +130,7 @@ typedef struct rk_cuda_batch {
     const void *ids; /* int32_t, or int64_t if wide */
     const float *weights;
     const rk_cuda_new_row *new_rows; /* [n_new_rows] */
-    const char *new_values;          /* as the tables have rows */
+    const char *new_values;          /* as the tables have rows; of those without cold rows */
     uint32_t n_new_rows;
     uint32_t n_samples, n_features, n_tables, n_uses, n_tiles; /* n_samples: of all features */
     bool wide, training, caches;

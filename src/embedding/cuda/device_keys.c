@@ -135,8 +135,9 @@ rk_status rk_device_tables_map_keys_to_rows(rk_device_tables *d, const rk_ids *i
     return RK_OK;
 }
 
-static size_t row_bytes(const rk_cuda_table *table) {
-    return (size_t)table->dim * rk_dtype_bytes((rk_dtype)table->dtype);
+/* Of a new row: values that the device has not got. */
+static size_t new_value_bytes(const rk_cuda_table *table) {
+    return table->has_cold_rows ? 0 : (size_t)table->dim * rk_dtype_bytes((rk_dtype)table->dtype);
 }
 
 /* Of table t, the groups of buckets that the batch was dealt to. */
@@ -149,7 +150,7 @@ void rk_device_tables_count_new_rows(const rk_device_tables *d, rk_device_batch_
     for (int32_t t = 0; t < d->n_tables && batch_context->training; t++)
         for (size_t g = 0; g < count_bucket_groups(d, t); g++) {
             n += d->homes[t]->dynamic->groups[g].n_admitted;
-            n_bytes += d->homes[t]->dynamic->groups[g].n_admitted * row_bytes(&d->tables[t]);
+            n_bytes += d->homes[t]->dynamic->groups[g].n_admitted * new_value_bytes(&d->tables[t]);
         }
     batch_context->n_new_rows = (uint32_t)n;
     batch_context->new_value_bytes = n_bytes;
@@ -159,13 +160,17 @@ void rk_device_tables_pack_new_rows(const rk_device_tables *d, rk_cuda_new_row *
     uint64_t at = 0;
     for (int32_t t = 0; t < d->n_tables; t++)
         for (size_t g = 0; g < count_bucket_groups(d, t); g++) {
-            const rk_key_group *group = &d->homes[t]->dynamic->groups[g];
-            size_t bytes = row_bytes(&d->tables[t]);
+            const rk_table *home = d->homes[t];
+            const rk_key_group *group = &home->dynamic->groups[g];
+            size_t bytes = new_value_bytes(&d->tables[t]);
             for (size_t k = 0; k < group->n_created; k++) {
                 const rk_new_key *key = &group->created[k];
                 if (!key->row) continue;
-                memcpy(values + at, (const char *)d->homes[t]->rows.data + (size_t)key->row * bytes, bytes);
-                *rows++ = (rk_cuda_new_row){key->key, at, (uint32_t)t, (uint32_t)key->row};
+                if (bytes)
+                    memcpy(values + at, (const char *)home->rows.data + (size_t)key->row * bytes, bytes);
+                *rows++ = (rk_cuda_new_row){
+                    key->key, bytes ? at : (uint64_t)rk_dynamic_shared_row(home->dynamic, key->key),
+                    (uint32_t)t, (uint32_t)key->row};
                 at += bytes;
             }
         }

@@ -69,7 +69,7 @@ static rk_status grow_device_table(rk_device_tables *d, int32_t t) {
     if (status == RK_OK) return RK_OK;
     *table = before;
     return rk_error_context(status, "table '%s' of %lld rows on the GPU", home->part.name,
-                            (long long)home->dynamic->n_places - 1);
+                            (long long)(home->dynamic->n_places - home->dynamic->n_shared));
 }
 
 rk_status rk_device_tables_grow(rk_device_tables *d) {

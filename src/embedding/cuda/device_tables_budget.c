@@ -32,7 +32,8 @@ static void fill_table_descriptor(rk_device_tables *d, int32_t number, bool take
                           .checks_finite = is_trained || (home->part.unplanned && !home->config.frozen),
                           .n_parts = 1,
                           .is_dynamic = home->dynamic != NULL,
-                          .shares_row_0 = home->dynamic_config.oov,
+                          .trains_shared_rows = home->dynamic_config.oov || home->dynamic_config.n_cold,
+                          .has_cold_rows = home->dynamic_config.n_cold > 0,
                           .n_rows = n_rows,
                           .n_places = n_rows};
     if (d->lent) return;

@@ -13,7 +13,8 @@ enum {
     MAX_USUAL_BITS = 11, /* more parts than this at once are scattered slowly */
     FETCH_AHEAD =
         16, /* uses, two cache lines: parts are too many for a processor to see where each goes on */
-    FULL_PARTS_BITS = 8 /* where every row takes a step (l2_full) */
+    FULL_PARTS_BITS = 8,       /* at most, where every row takes a step (l2_full) */
+    FULL_PART_VALUES = 1 << 12 /* that such a part has, about: a task that is worth its start */
 };
 
 static const rk_feature_bags *bags_of_source(const rk_embeddings *e, const rk_batch_context *batch_context,
@@ -25,7 +26,12 @@ static const rk_feature_bags *bags_of_source(const rk_embeddings *e, const rk_ba
 static int choose_part_shift(const rk_table *table, int64_t n_uses) {
     int wanted = rk_bit_width((uint64_t)(n_uses / PART_USES)),
         row_bits = rk_bit_width((uint64_t)(table->config.n_rows - 1));
-    if (table->l2_full != 0 && wanted < FULL_PARTS_BITS) wanted = FULL_PARTS_BITS;
+    if (table->l2_full != 0) {
+        int64_t n_values = table->config.n_rows * table->config.dim;
+        int full = rk_bit_width((uint64_t)(n_values / FULL_PART_VALUES));
+        if (full > FULL_PARTS_BITS) full = FULL_PARTS_BITS;
+        if (wanted < full) wanted = full;
+    }
     if (wanted > MAX_USUAL_BITS) wanted = MAX_USUAL_BITS;
     int shift = wanted > row_bits ? 0 : row_bits - wanted;
     return shift > 32 ? 32 : shift;
@@ -124,6 +130,7 @@ rk_status rk_row_uses_prepare(const rk_embeddings *e, rk_batch_context *batch_co
                "table '%s': 2^31 ids or bags or more in one batch", e->tables[t].config.name);
     plan->shift = choose_part_shift(&e->tables[t], plan->n);
     plan->n_parts = (uint32_t)((e->tables[t].config.n_rows - 1) >> plan->shift) + 1;
+    plan->in_order = plan->n_parts == 1 && !rk_table_is_dynamic(&e->tables[t]);
     RK_TRY(
         rk_reserve(&plan->sources, &plan->sources_capacity, (size_t)plan->n_sources, sizeof *plan->sources));
     n_bags = 0;
@@ -152,8 +159,12 @@ void rk_row_uses_count_chunk(const rk_embeddings *e, const rk_batch_context *bat
     const rk_feature_bags *use = bags_of_source(e, batch_context, t, c->source);
     uint32_t *counts = plan->counts + chunk * plan->n_parts;
     int shift = plan->shift;
-    for (uint32_t p = 0; p < plan->n_parts; p++) counts[p] = 0;
     const int64_t none = plan->none;
+    if (plan->in_order) {
+        counts[0] = (uint32_t)(use->offsets[c->last_bag] - use->offsets[c->first_bag]);
+        return;
+    }
+    for (uint32_t p = 0; p < plan->n_parts; p++) counts[p] = 0;
     for (int64_t i = use->offsets[c->first_bag]; i < use->offsets[c->last_bag]; i++)
         if (use->ids[i] != none) counts[use->ids[i] >> shift]++;
 }
@@ -186,11 +197,24 @@ static void write_bags_and_coefficients(const rk_row_uses *plan, const rk_featur
     }
 }
 
+/* In order, bags of one id each. */
+static void list_single_uses(const rk_row_uses *plan, const rk_feature_bags *use, size_t chunk) {
+    const rk_use_chunk *c = &plan->chunks[chunk];
+    const int64_t *ids = use->ids + c->first_bag, n = c->last_bag - c->first_bag;
+    rk_row_use *uses = plan->uses + plan->counts[chunk];
+    uint32_t first = plan->sources[c->source].first_bag + (uint32_t)c->first_bag;
+    for (int64_t i = 0; i < n; i++) uses[i] = rk_row_use_make((uint32_t)ids[i], first + (uint32_t)i);
+}
+
 void rk_row_uses_scatter_chunk(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
                                size_t chunk) {
     const rk_row_uses *plan = &batch_context->plans[t];
     const rk_use_chunk *c = &plan->chunks[chunk];
     const rk_feature_bags *use = bags_of_source(e, batch_context, t, c->source);
+    if (plan->in_order && use->single && !plan->weighted) {
+        list_single_uses(plan, use, chunk);
+        return;
+    }
     uint32_t *places = plan->counts + chunk * plan->n_parts, first_bag = plan->sources[c->source].first_bag;
     int64_t occurrence = c->first_occurrence;
     const int64_t *offsets = use->offsets, *ids = use->ids;

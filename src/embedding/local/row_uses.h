@@ -22,6 +22,7 @@ typedef struct rk_row_uses {
     int shift;    /* a row is in part row >> shift */
     int64_t none; /* a row whose uses are passed over, as it is never updated; -1: there is none */
     uint32_t n_parts;
+    bool in_order;         /* all uses go to one part, none is passed over */
     bool at_once;          /* made by one task */
     rk_row_use *uses;      /* [n], and some to spare; part p has uses part_begins[p] .. part_begins[p+1]-1 */
     rk_row_use *scratch;   /* [n] if n > RK_USES_SCRATCH, for the sorting of such parts */

@@ -105,6 +105,12 @@ RK_API rk_status rk_lookup_keyed_ids(rk_lookup *lookup, int64_t n, int32_t n_key
 RK_API rk_status rk_embeddings_lookup(rk_embeddings *embeddings, int64_t n, const rk_ids *ids,
                                       rk_lookup *lookup, const rk_activation *activations);
 
+/* The time of the batches that rk_embeddings_lookup gets from now on, in seconds since the epoch: by it
+ * `ttl` of dynamic tables counts. NaN: they have none, as before the first call. Over ranks each says that of
+ * its own batches, and a lookup has the latest one. Errors: RK_INVALID_ARGUMENT (beyond 10^11); the time
+ * stays. */
+RK_API rk_status rk_embeddings_set_timestamp(rk_embeddings *embeddings, double seconds);
+
 /* To evaluate: as rk_embeddings_lookup, but no backward can follow, and the collection is only read. Any
  * number of threads may do so at once, each with a lookup of its own, while no other call changes rows. Ids
  * are checked as they are looked up: when one is refused, activations were written, with whatever values. */

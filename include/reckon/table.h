@@ -62,9 +62,11 @@ typedef struct rk_dynamic_options {
     bool oov;               /* keys without a row share one, which is trained; else they have zeros */
     int64_t cold_rows; /* keys without a row share so many by their hashes, made a multiple of `buckets`, and
                           an admitted key begins as its one; not with oov. 0: none */
+    int64_t ttl; /* seconds, by rk_embeddings_set_timestamp, without a use after which a row goes; 0: none
+                    does */
 } rk_dynamic_options;
 #define RK_DYNAMIC_OPTIONS_INIT \
-    { sizeof(rk_dynamic_options), 0, 0, RK_EVICTION_LRU, 0.95, 0, 0, 1, 1, RK_COUNTER_EXACT, false, 0 }
+    { sizeof(rk_dynamic_options), 0, 0, RK_EVICTION_LRU, 0.95, 0, 0, 1, 1, RK_COUNTER_EXACT, false, 0, 0 }
 
 /* A value of a row is a pure function of (seed, table name, id, column): the same whatever the shards or
  * threads. */

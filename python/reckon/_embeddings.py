@@ -30,7 +30,7 @@ class Dynamic:
     training, at most as many as its config says.
 
     eviction: what a full bucket does, "lru", "lfu" or "none"; evict_to: of its capacity, what is left. ttl_steps: lookups in training without a use after
-    which a row goes, 0 for none. keep: rows below which none goes. min_count: uses with which a key gets a row, probability: with which it does then.
+    which a row goes, 0 for none; ttl: seconds by the times of the batches, likewise. keep: rows below which none goes. min_count: uses with which a key gets a row, probability: with which it does then.
     counter: of min_count above 1: "exact", "count_min" or "bloom". missing: what a key without a row is, "zeros" or "oov", one row for all of them;
     or cold_rows, above 0: they share so many rows by their hashes, and a key that gets a row begins as that one.
     """
@@ -45,9 +45,10 @@ class Dynamic:
     missing: str = "zeros"
     buckets: int = 0
     cold_rows: int = 0
+    ttl: int = 0
 
 
-_WHOLE_NUMBERS = ("ttl_steps", "keep", "min_count", "buckets", "cold_rows")
+_WHOLE_NUMBERS = ("ttl_steps", "ttl", "keep", "min_count", "buckets", "cold_rows")
 _CHOICES = {"eviction": ("lru", "lfu", "none"), "counter": ("exact", "count_min", "bloom"), "missing": ("zeros", "oov")}
 
 
@@ -70,6 +71,7 @@ def dynamic_struct(table: str, max_capacity: int, given: Dynamic) -> DynamicOpti
         counter=numbers["counter"],
         oov=bool(numbers["missing"]),
         cold_rows=numbers["cold_rows"],
+        ttl=numbers["ttl"],
     )
 
 
@@ -310,6 +312,11 @@ class Tables:
             lookup.waits = False
             check(function(self.handle, n, ids, lookup.handle, lookup.take_rows(out)))
             lookup.waits = trains
+
+    def set_timestamp(self, seconds: float) -> None:
+        """Of the batches to train on from now on, since the epoch; NaN: they have none."""
+        with self.lock:
+            check(lib.rk_embeddings_set_timestamp(self.handle, seconds))
 
     def refuse(self, lookup: Lookup, trains: bool) -> None:
         """In place of a lookup that this rank alone cannot begin: it fails on all."""

@@ -230,6 +230,7 @@ class DynamicOptions(Options):
         ("counter", c_int),
         ("oov", c_bool),
         ("cold_rows", c_int64),
+        ("ttl", c_int64),
     ]
 
 
@@ -341,6 +342,7 @@ FUNCTIONS: List[Tuple[str, Any, List[Any]]] = [
     ("rk_embeddings_create", c_int, [POINTER(EmbeddingsConfig), POINTER(_P)]),
     ("rk_embeddings_free", None, [_P]),
     ("rk_embeddings_bytes", c_uint64, [_P]),
+    ("rk_embeddings_set_timestamp", c_int, [_P, c_double]),
     ("rk_embeddings_lookup", c_int, [_P, c_int64, _P, _P, _P]),
     ("rk_embeddings_lookup_eval", c_int, [_P, c_int64, _P, _P, _P]),
     ("rk_embeddings_step", c_int, [_P]),

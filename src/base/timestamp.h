@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/error.h"
+
 #define RK_NO_TIMESTAMP INT64_MIN
 
 /* Seconds beyond these are no times of events: milliseconds, perhaps. */
@@ -18,6 +20,16 @@ static inline bool rk_timestamp_from_seconds(double seconds, int64_t *out) {
     if (!(fabs(seconds) <= (double)RK_MOST_TIMESTAMP_SECONDS)) return false;
     *out = llround(seconds * RK_MICROSECONDS);
     return true;
+}
+
+/* A batch's, as a caller says it; NaN: it has none. */
+static inline rk_status rk_timestamp_of_batch(double seconds, int64_t *out) {
+    if (isnan(seconds))
+        *out = RK_NO_TIMESTAMP;
+    else
+        RK_FAIL_IF(!rk_timestamp_from_seconds(seconds, out), RK_INVALID_ARGUMENT,
+                   "%g is no time in seconds since the epoch\nhint: give seconds, not milliseconds", seconds);
+    return RK_OK;
 }
 
 static inline int64_t rk_later_timestamp(int64_t a, int64_t b) {

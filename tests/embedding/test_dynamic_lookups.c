@@ -44,6 +44,7 @@ static rk_status describe(rk_comm *comm, rk_key_counter counter, described *d) {
     d->dynamic[1].buckets = 4;
     d->dynamic[1].min_count = 2;
     d->dynamic[1].counter = counter;
+    d->dynamic[1].ttl = 5;
     d->dynamic[1].oov = counter != RK_COUNTER_BLOOM;
     if (!d->dynamic[1].oov) d->dynamic[1].cold_rows = 10; /* of 4 buckets, so 12 */
     for (int f = 0; f < N_FEATURES; f++) {
@@ -79,6 +80,16 @@ static void draw(drawn *b, int step) {
         }
 }
 
+/* The latest time of samples first .. first+n-1 of a step, of which a third of the ranks' have none. */
+static double latest_time(int step, int64_t first, int64_t n) {
+    double latest = NAN;
+    for (int64_t i = first; i < first + n; i += SAMPLES) {
+        int64_t part = (i / SAMPLES + step) % 3;
+        if (part) latest = fmax(latest, 1.7e9 + 3 * step + (double)part);
+    }
+    return latest;
+}
+
 static void place(drawn *b, int64_t first, rk_ids *ids, rk_activation *to, rk_activation *from) {
     for (int f = 0; f < N_FEATURES; f++) {
         ids[f] = (rk_ids){.ids_per_sample = 1, .ids = b->keys[f] + first};
@@ -105,7 +116,8 @@ static rk_status train_steps(rk_embeddings *e, drawn *b, int begin, int end, int
     rk_status status = RK_OK;
     for (int step = begin; step < end && status == RK_OK; step++) {
         draw(b, step);
-        status = train_step(e, lookup, b, first, n, step % 2);
+        status = rk_embeddings_set_timestamp(e, latest_time(step, first, n));
+        if (status == RK_OK) status = train_step(e, lookup, b, first, n, step % 2);
     }
     rk_lookup_free(lookup);
     return status;
@@ -180,6 +192,7 @@ static void test_the_bits_of_a_model(void **state) {
         rk_activation to[N_FEATURES], from[N_FEATURES];
         draw(&batch, step);
         place(&batch, 0, ids, to, from);
+        rk_embeddings_set_batch_timestamp(plain, (int64_t)latest_time(step, 0, ALL) * 1000000);
         OK(look_up(plain, ALL, ids, to));
         OK(apply_gradients(plain, from));
     }
@@ -217,14 +230,15 @@ static void test_state(void **state) {
     }
 }
 
-/* A table of four rows, of one feature whose ids are one a sample. */
-static rk_embeddings *make_small(int64_t max_capacity) {
+/* A table of so many rows, of one feature whose ids are one a sample. */
+static rk_embeddings *make_small(int64_t max_capacity, int64_t ttl) {
     rk_dynamic_options dynamic = RK_DYNAMIC_OPTIONS_INIT;
     rk_table_config table = RK_TABLE_CONFIG_INIT;
     rk_feature_config feature = RK_FEATURE_CONFIG_INIT;
     rk_embeddings_config config = RK_EMBEDDINGS_CONFIG_INIT;
     rk_embeddings *e;
     dynamic.max_capacity = max_capacity;
+    dynamic.ttl = ttl;
     table.name = "t", table.dim = DIM, table.dynamic = &dynamic;
     feature.name = "f", feature.table = "t", feature.combiner = RK_COMBINER_SUM;
     config.tables = &table, config.n_tables = 1, config.features = &feature, config.n_features = 1;
@@ -258,7 +272,7 @@ static int64_t n_rows_of(rk_embeddings *e) {
  * that has room for all. */
 static void test_lookups_that_wait(void **state) {
     (void)state;
-    rk_embeddings *small = make_small(4), *roomy = make_small(100);
+    rk_embeddings *small = make_small(4, 0), *roomy = make_small(100, 0);
     rk_embeddings *both[] = {small, roomy};
     rk_table_state *states[2];
     for (int i = 0; i < 2; i++) {
@@ -294,7 +308,7 @@ static void test_lookups_that_wait(void **state) {
 /* A lookup that is refused while another one waits is no batch: rows that are done with go. */
 static void test_a_lookup_that_is_refused(void **state) {
     (void)state;
-    rk_embeddings *e = make_small(8);
+    rk_embeddings *e = make_small(8, 0);
     rk_lookup *one, *other;
     OK(rk_lookup_create(e, &one));
     OK(rk_lookup_create(e, &other));
@@ -313,7 +327,7 @@ static void test_a_lookup_that_is_refused(void **state) {
 /* One lookup always waits: rows of those before it go. */
 static void test_lookups_one_ahead(void **state) {
     (void)state;
-    rk_embeddings *e = make_small(8);
+    rk_embeddings *e = make_small(8, 0);
     rk_lookup *both[2];
     for (int i = 0; i < 2; i++) OK(rk_lookup_create(e, &both[i]));
     OK(look_up_keys(e, both[0], 0));
@@ -325,6 +339,51 @@ static void test_lookups_one_ahead(void **state) {
     }
     for (int i = 0; i < 2; i++) rk_lookup_free(both[i]);
     rk_embeddings_free(e);
+}
+
+enum { TIMES = 6 };
+
+/* Steps begin .. end-1, each with keys of its own, at these times: the rows that there are then. */
+static void train_at(rk_embeddings *e, const double times[TIMES], const int64_t n_rows[TIMES], int begin,
+                     int end) {
+    rk_lookup *lookup;
+    OK(rk_lookup_create(e, &lookup));
+    for (int step = begin; step < end; step++) {
+        OK(rk_embeddings_set_timestamp(e, times[step]));
+        FAILS(rk_embeddings_set_timestamp(e, 1.7e12), RK_INVALID_ARGUMENT,
+              "1.7e+12 is no time in seconds since the epoch\nhint: give seconds, not milliseconds");
+        OK(look_up_keys(e, lookup, 10 * step));
+        OK(backward_of(lookup, 1));
+        OK(rk_embeddings_step(e));
+        assert_int_equal(n_rows_of(e), n_rows[step]);
+    }
+    rk_lookup_free(lookup);
+}
+
+/* Rows go when they were unused for 8 seconds, by the latest time so far; without times none does. A copy of
+ * the state has the clock. */
+static void test_time_to_live(void **state) {
+    (void)state;
+    static const double times[TIMES] = {1e9, 1e9 + 6, NAN, 1e9 + 2, 1e9 + 9.5, 1e9 + 15.5},
+                        none[TIMES] = {NAN, NAN, NAN, NAN, NAN, NAN};
+    static const int64_t n_rows[TIMES] = {4, 8, 12, 16, 16, 8}, n_all[TIMES] = {4, 8, 12, 16, 20, 24};
+    rk_embeddings *e = make_small(100, 8), *copy = make_small(100, 8), *timeless = make_small(100, 8);
+    rk_table_state *half, *whole, *other;
+    train_at(e, times, n_rows, 0, TIMES / 2);
+    OK(rk_embeddings_read_state(e, "t", &half));
+    train_at(e, times, n_rows, TIMES / 2, TIMES);
+    OK(rk_embeddings_read_state(e, "t", &whole));
+    OK(write_state(copy, "t", half));
+    train_at(copy, times, n_rows, TIMES / 2, TIMES);
+    OK(rk_embeddings_read_state(copy, "t", &other));
+    OK(same_states(other, whole));
+    train_at(timeless, none, n_all, 0, TIMES);
+    rk_table_state *states[] = {half, whole, other};
+    rk_embeddings *collections[] = {e, copy, timeless};
+    for (int i = 0; i < 3; i++) {
+        rk_table_state_free(states[i]);
+        rk_embeddings_free(collections[i]);
+    }
 }
 
 static void refuses(void (*change)(described *), const char *message) {
@@ -367,6 +426,9 @@ static void both_rows(described *d) {
 static void fewer_cold_rows(described *d) {
     d->dynamic[0].cold_rows = -1;
 }
+static void endless(described *d) {
+    d->dynamic[0].ttl = 10000000001;
+}
 static void counts_nothing(described *d) {
     d->dynamic[0].counter = RK_COUNTER_BLOOM;
 }
@@ -387,6 +449,7 @@ static void test_refusals(void **state) {
             "hint: give 4294967295 'buckets' at most");
     refuses(both_rows,
             "table 'shared': keys without a row share one row (oov), or several (cold_rows), not both");
+    refuses(endless, "table 'keys': ttl must be 0 to 10000000000, not 10000000001");
     refuses(fewer_cold_rows, "table 'keys': cold_rows must be 0 to 100000000000000, not -1");
     refuses(counts_nothing,
             "table 'keys': with a min_count of 1 nothing is counted: the counter bloom has no "
@@ -395,7 +458,7 @@ static void test_refusals(void **state) {
 
 static void test_states_that_do_not_fit(void **state) {
     (void)state;
-    rk_embeddings *e = make_small(4), *other = make(RK_COUNTER_EXACT);
+    rk_embeddings *e = make_small(4, 0), *other = make(RK_COUNTER_EXACT);
     rk_lookup *lookup;
     rk_table_state *was;
     OK(rk_lookup_create(e, &lookup));
@@ -555,6 +618,7 @@ int main(void) {
         cmocka_unit_test(test_lookups_that_wait),
         cmocka_unit_test(test_a_lookup_that_is_refused),
         cmocka_unit_test(test_lookups_one_ahead),
+        cmocka_unit_test(test_time_to_live),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_states_that_do_not_fit),
         cmocka_unit_test(test_a_candidate_that_is_there_twice),

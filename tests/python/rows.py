@@ -4,6 +4,7 @@ import csv
 import os
 import random
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -57,6 +58,24 @@ def run_file(output, epochs=2, **train):
         "model": {"kind": "deepfm", "deep": [8]},
         "train": {"batch_size": 128, "epochs": epochs, "output": str(output), "tensorboard": False, "optimizer": {"kind": "adam", "learning_rate": 0.01}, **train},
     }
+
+
+OF_KEYS = ("keys", "last_batches", "counts", "batches", "totals", "stream_clock")  # what decides on keys, of a table's state
+TTL = 40
+
+
+def train_in_time(folder, digits=None):
+    """A run of the program whose keys come and go, rows of which expire after TTL seconds: its batches of keys, one a sample, with their times; and its checkpoint."""
+    r, at = random.Random(7), range(300)
+    keys, times = [r.randrange(i // 5, i // 5 + 25) for i in at], [round(1_700_000_000 + 0.75 * i - 5 * r.random(), digits) for i in at]
+    write_csv(folder / "clicks.csv", {"time": times, "item": keys, "click": [i % 2 for i in at]})
+    (folder / "run.yaml").write_text(
+        "data: {train: clicks.csv, timestamp: time, shuffle: false, labels: [{name: click}], features: [{name: item, key: true}]}\n"
+        f"embedding: {{dim: 4, optimizer: {{kind: adagrad}}, tables: [{{name: item, max_capacity: 100, buckets: 3, eviction: {{ttl: {TTL}}}}}]}}\n"
+        "model: {kind: dnn, deep: [4]}\ntrain: {batch_size: 20, epochs: 1, output: run}\n"
+    )
+    subprocess.run([PROGRAM, "train", "--quiet", "run.yaml"], cwd=folder, check=True)
+    return [(keys[i : i + 20], times[i : i + 20]) for i in at[::20]], sorted((folder / "run" / "checkpoints").glob("step-*"))[-1]
 
 
 def bits(predictions):

@@ -53,7 +53,8 @@ static int64_t rows_after_training(bool tells_times) {
         assert_true(rk_dataset_timestamp(dataset) == (double)(1700000000 + n - 1));
         if (tells_times) OK(rk_model_set_timestamp(model, rk_dataset_timestamp(dataset)));
         FAILS(rk_model_set_timestamp(model, 1.7e12), RK_INVALID_ARGUMENT,
-              "1.7e+12 is no time in seconds since the epoch"); /* it has the former one still */
+              "1.7e+12 is no time in seconds since the epoch\n"
+              "hint: give seconds, not milliseconds"); /* it has the former one still */
         OK(rk_model_train(model, batch, &loss));
     }
     int64_t n_rows = rk_model_key_counts(model).n_rows;

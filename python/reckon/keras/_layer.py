@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
@@ -19,6 +20,7 @@ from ._optimizers import row_optimizer
 
 _MOST_PENDING = 64  # lookups without a backward; older ones are dropped, of dynamic tables those that so many others followed, too
 _N_IDS = "n_ids"  # of the weights
+_NO_TIME = -(2**63)  # of a batch
 _DTYPES = {numpy.dtype(numpy.float32): F32, numpy.dtype(numpy.int64): I64}
 
 
@@ -46,6 +48,16 @@ def _as_ragged(given: Any, is_sequence: bool) -> Any:
     return tf.RaggedTensor.from_value_rowids(given.values, given.indices[:, 0], given.dense_shape[0])
 
 
+def _latest_time(given: Any) -> Any:
+    """Of a batch's timestamps, int64; _NO_TIME: there are none."""
+    if given is None:
+        return tf.constant(_NO_TIME, tf.int64)
+    times = given if tf.is_tensor(given) else tf.constant(numpy.asarray(given))
+    if not times.dtype.is_integer:
+        raise InvalidArgument(f"timestamp is {times.dtype.name}", "give whole seconds as int64: what Keras makes of others has too few digits")
+    return tf.reduce_max(tf.cast(times, tf.int64))
+
+
 def _address_and_size(array: Any) -> Ids:
     return array.ctypes.data if array.size else 0, _DTYPES[array.dtype], array.size
 
@@ -60,7 +72,8 @@ class EmbeddingLayer(keras.layers.Layer):
 
     Ids are whole numbers: ragged or sparse [batch, ids] become one vector [batch, dim] by the table's combiner, or with max_sequence_length
     [batch, max_sequence_length, dim]; dense [batch, n] become [batch, n, dim] ([batch, dim], combined, of Keras RS's configs), [batch] become [batch, dim].
-    weights: in the same structure, None for features without.
+    weights: in the same structure, None for features without. timestamp: whole seconds since the epoch, of each sample or of the whole batch, by the latest
+    of which Dynamic(ttl=...) counts.
 
     With training=True, which fit passes on, rows are updated as their gradients come. Otherwise nothing is kept, and rows get no gradient. Ids that are
     no rows are BadData, with feature, sample and id; within a tf.function, tf.errors.InvalidArgumentError with that message.
@@ -118,7 +131,7 @@ class EmbeddingLayer(keras.layers.Layer):
         length = self._existing_tables().features[f].max_sequence_length
         return (batch, length, self._plan.dim(f)) if length else (batch, self._plan.dim(f))
 
-    def compute_output_spec(self, inputs: Any, weights: Any = None, training: Any = None) -> Any:
+    def compute_output_spec(self, inputs: Any, weights: Any = None, training: Any = None, timestamp: Any = None) -> Any:
         given = [x for _, x in leaves(self._structure, inputs, "the inputs")]
         self._create_tables([_ids_per_sample(name, x) for name, x in zip(self._plan.names, given)])
         made = [keras.KerasTensor(self._output_shape(f, x.shape[0]), dtype=self.compute_dtype) for f, x in enumerate(given)]
@@ -148,26 +161,26 @@ class EmbeddingLayer(keras.layers.Layer):
             raise InvalidArgument(f"ids of feature '{name}' are {parts[0].dtype.name}", "give int32 or int64")
         return [tf.cast(part, tf.int64) for part in parts[:2]] + [tf.cast(part, tf.float32) for part in parts[2:]]
 
-    def call(self, inputs: Any, weights: Any = None, training: Any = None) -> Any:
+    def call(self, inputs: Any, weights: Any = None, training: Any = None, timestamp: Any = None) -> Any:
         names = self._plan.names
         given = [_as_tensor(x) for _, x in leaves(self._structure, inputs, "the inputs")]
         given_weights = [None] * len(names) if weights is None else [_as_tensor(x) for _, x in leaves(self._structure, weights, "the weights")]
         tables = self._create_tables([_ids_per_sample(name, x) for name, x in zip(names, given)])
         parts = [self._bags_of_input(f, x, w) for f, (x, w) in enumerate(zip(given, given_weights))]
-        out = self._look_up(parts, bool(training) and self.trainable)
+        out = self._look_up(parts, _latest_time(timestamp), bool(training) and self.trainable)
         out.set_shape([given[0].shape[0], tables.width])
         vectors = tf.split(tf.cast(out, self.compute_dtype), tables.widths, axis=1)
         shaped = [v if len(self._output_shape(f, -1)) == 2 else tf.reshape(v, self._output_shape(f, -1)) for f, v in enumerate(vectors)]
         return rebuild(self._structure, iter(shaped))
 
-    def _look_up(self, parts: List[List[Any]], trains: bool) -> Any:
+    def _look_up(self, parts: List[List[Any]], time: Any, trains: bool) -> Any:
         """Vectors of all features side by side: [batch, width]."""
         sizes = [len(part) for part in parts]
         flat = [x for part in parts for x in part]
 
         @tf.custom_gradient
         def looked_up(anchor: Any) -> Any:
-            out, ticket = _run_python_function(lambda *arrays: self._forward(arrays, sizes, trains), flat, [tf.float32, tf.int64])
+            out, ticket = _run_python_function(lambda time, *arrays: self._forward(arrays, sizes, time, trains), [time, *flat], [tf.float32, tf.int64])
 
             def gradient(upstream: Any) -> Any:
                 (none,) = _run_python_function(self._backward, [ticket, upstream], [tf.float32])
@@ -179,7 +192,7 @@ class EmbeddingLayer(keras.layers.Layer):
         anchor = tf.identity(self._anchor.value)
         return looked_up(anchor if trains else tf.stop_gradient(anchor))
 
-    def _forward(self, arrays: Sequence[Any], sizes: Sequence[int], trains: bool) -> Any:
+    def _forward(self, arrays: Sequence[Any], sizes: Sequence[int], time: Any, trains: bool) -> Any:
         tables = self._existing_tables()
         rest = iter([numpy.ascontiguousarray(a) for a in arrays])
         bags = [[next(rest) for _ in range(size)] for size in sizes]
@@ -193,7 +206,10 @@ class EmbeddingLayer(keras.layers.Layer):
         lookup = tables.take()
         try:
             features = [(_address_and_size(bag[0]), _address_and_size(bag[1]), _address_and_size(bag[2]) if len(bag) > 2 else None) for bag in bags]
-            tables.look_up(lookup, batches[0], features, out.ctypes.data, trains)
+            with tables.lock:
+                if trains:
+                    tables.set_timestamp(math.nan if time == _NO_TIME else float(time))
+                tables.look_up(lookup, batches[0], features, out.ctypes.data, trains)
         except BaseException:
             tables.give(lookup)
             raise

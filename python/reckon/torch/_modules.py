@@ -188,6 +188,11 @@ class _EmbeddingModule(torch.nn.Module):
         """Of the rows. With update="step" call its step(), or that of torch's optimizers and this one's together."""
         return self._optimizer
 
+    def set_timestamp(self, seconds: float) -> None:
+        """The time of the batches that are trained on from now on, in seconds since the epoch, by which `Dynamic(ttl=...)` counts. NaN: they have none, as before
+        the first call. Over ranks each says that of its own batches, of which the latest counts."""
+        self._tables.set_timestamp(seconds)
+
     def _look_up(self, values: Tensor, offsets: Tensor, weights: Optional[Tensor], keys: List[int], batch: int) -> Tensor:
         trains = torch.is_grad_enabled()
         if trains:

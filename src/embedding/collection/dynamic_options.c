@@ -23,6 +23,8 @@ static rk_status check_capacity_options(const rk_dynamic_options *o) {
                (long long)o->max_capacity);
     RK_FAIL_IF(o->ttl_steps < 0 || o->ttl_steps > RK_MOST_TTL_STEPS, RK_INVALID_ARGUMENT,
                "ttl_steps must be 0 to %d, not %lld", RK_MOST_TTL_STEPS, (long long)o->ttl_steps);
+    RK_FAIL_IF(o->ttl < 0 || o->ttl > RK_MOST_TTL, RK_INVALID_ARGUMENT, "ttl must be 0 to %lld, not %lld",
+               RK_MOST_TTL, (long long)o->ttl);
     RK_FAIL_IF(o->cold_rows < 0 || o->cold_rows > RK_MOST_COLD_ROWS, RK_INVALID_ARGUMENT,
                "cold_rows must be 0 to %lld, not %lld", RK_MOST_COLD_ROWS, (long long)o->cold_rows);
     RK_FAIL_IF(o->cold_rows && o->oov, RK_INVALID_ARGUMENT,
@@ -62,6 +64,7 @@ static rk_dynamic_config make_dynamic_config(const rk_dynamic_options *o) {
                                .policy = o->eviction,
                                .evict_to = o->evict_to,
                                .ttl_steps = o->ttl_steps,
+                               .ttl = o->ttl,
                                .keep = o->keep,
                                .min_count = o->min_count,
                                .probability = o->probability,

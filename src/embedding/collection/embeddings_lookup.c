@@ -5,6 +5,7 @@
 #include "base/integers.h"
 #include "base/memory.h"
 #include "base/thread/parallel.h"
+#include "base/timestamp.h"
 #include "batch/id_tensors.h"
 #include "embedding/local/collection_internal.h"
 
@@ -109,6 +110,10 @@ static int64_t find_oldest_waiting_lookup(const rk_embeddings *e) {
 /* Rows that are still to be trained stay where they are, and their keys with them. */
 static int64_t pin_rows_of_waiting_lookups(rk_embeddings *e) {
     return e->pins_rows ? e->ops->pin_rows(e, find_oldest_waiting_lookup(e)) : 0;
+}
+
+rk_status rk_embeddings_set_timestamp(rk_embeddings *e, double seconds) {
+    return rk_timestamp_of_batch(seconds, &e->timestamp);
 }
 
 rk_status rk_embeddings_lookup(rk_embeddings *e, int64_t n, const rk_ids *ids, rk_lookup *lookup,

@@ -101,6 +101,7 @@ static rk_status lookup_eval_over_ranks(const rk_embeddings *e, void *batch, int
 
 static rk_status look_up_over_ranks(rk_embeddings *e, void *batch, int64_t n, const rk_ids *ids,
                                     const rk_activation *activations) {
+    ((rk_in_flight_batch *)batch)->word = e->timestamp;
     return send_ids_and_look_up(e, batch, RK_IN_FLIGHT_TRAIN, n, ids, activations);
 }
 

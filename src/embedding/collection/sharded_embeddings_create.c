@@ -29,8 +29,8 @@ static uint64_t hash_text(const char *text, uint64_t hash) {
 }
 
 static uint64_t hash_dynamic(const rk_dynamic_config *d, uint64_t hash) {
-    int64_t numbers[] = {d->max_capacity, d->n_buckets, d->policy, d->ttl_steps, d->keep,
-                         d->min_count,    d->counter,   d->oov,    d->n_cold};
+    int64_t numbers[] = {d->max_capacity, d->n_buckets, d->policy,  d->ttl_steps, d->ttl,
+                         d->keep,         d->min_count, d->counter, d->oov,       d->n_cold};
     double shares[] = {d->evict_to, d->probability};
     return rk_hash_bytes(shares, sizeof shares, rk_hash_bytes(numbers, sizeof numbers, hash));
 }

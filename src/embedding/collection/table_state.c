@@ -10,7 +10,7 @@
 #include "embedding/collection/sharded_embeddings.h"
 #include "embedding/dynamic/key_sketch.h"
 
-enum { MAX_NAME = 64, MAX_TENSORS = 2 * (RK_MAX_SLOTS + 1) + 8 };
+enum { MAX_NAME = 64, MAX_TENSORS = 2 * (RK_MAX_SLOTS + 1) + 9 };
 
 /* What a tensor has one row for. */
 typedef enum row_kind {
@@ -20,6 +20,7 @@ typedef enum row_kind {
     PER_SHARED_ROW,
     PER_TABLE,
     PER_TOTAL,
+    PER_CLOCK_VALUE,
     ROW_KINDS
 } row_kind;
 
@@ -76,6 +77,7 @@ static wanted_tensors list_expected_tensors(const rk_table *table) {
     expect_count_tensors(&w, &table->dynamic_config);
     expect_tensor(&w, "", "batches", RK_I64, 0, PER_TABLE);
     expect_tensor(&w, "", "totals", RK_I64, 0, PER_TOTAL);
+    if (table->dynamic_config.ttl) expect_tensor(&w, "", RK_STREAM_CLOCK_TENSOR, RK_I64, 0, PER_CLOCK_VALUE);
     expect_tensor(&w, "", "step", RK_I64, 0, PER_TABLE);
     return w;
 }
@@ -421,6 +423,7 @@ static int64_t expected_rows_of_kind(const given_state *given, const rk_dynamic_
     const rk_tensor *namer = namers[kind] ? find_given_tensor(given, namers[kind]) : NULL;
     if (namer) return namer->n_dims ? namer->shape[0] : 0;
     if (kind == PER_SHARED_ROW) return d->oov ? 1 : d->n_cold;
+    if (kind == PER_CLOCK_VALUE) return RK_STREAM_CLOCK_VALUES;
     return kind == PER_BUCKET ? d->n_buckets : kind == PER_TOTAL ? 3 : 1;
 }
 

@@ -84,6 +84,7 @@ rk_status rk_in_flight_batch_read_ids(rk_sharded *s, rk_in_flight_batch *j) {
                    r);
         RK_FAIL_IF(header.kind < RK_IN_FLIGHT_TRAIN || header.kind > RK_IN_FLIGHT_CONTROL, RK_INTERNAL,
                    "rank %d sent an unknown request", r);
+        if (j->kind == RK_IN_FLIGHT_TRAIN) j->word = rk_later_timestamp(j->word, header.word);
         const rk_ids_entry *entries =
             (const rk_ids_entry *)(const void *)((const char *)from[r].data + sizeof header);
         size_t at = head;

@@ -74,11 +74,7 @@ static void prefetch_rows_of_next_batch(rk_model *model) {
 }
 
 rk_status rk_model_set_timestamp(rk_model *model, double seconds) {
-    int64_t timestamp = RK_NO_TIMESTAMP;
-    RK_FAIL_IF(!isnan(seconds) && !rk_timestamp_from_seconds(seconds, &timestamp), RK_INVALID_ARGUMENT,
-               "%g is no time in seconds since the epoch", seconds);
-    model->timestamp = timestamp;
-    return RK_OK;
+    return rk_timestamp_of_batch(seconds, &model->timestamp);
 }
 
 rk_status rk_model_train(rk_model *model, const rk_batch *batch, double *loss) {

@@ -70,6 +70,7 @@ class Ours(torch.nn.Module):
         super().__init__()
         tables = [EmbeddingBagConfig(n, DIM, name, data_type, [f for f in FEATURES if FEATURES[f] == name], pooling=pooling) for name, n in SIZES.items()]
         self.bags = EmbeddingBagCollection(tables, is_weighted, optimizer=optimizer, update=update, seed=3)
+        torch.manual_seed(4)
         self.dense = torch.nn.Linear(DIM * len(FEATURES), 1)
         self.rows = [self.bags.optimizer]
 

@@ -18,7 +18,8 @@
 #include "train/pairs.h"
 #include "train/run/trainer_internal.h"
 
-enum { ROWS = 420, STEPS = 7 }; /* an epoch's last batch is short, for the last rank perhaps none */
+/* An epoch's last batch is short, for the last rank perhaps none. */
+enum { ROWS = 420, STEPS = 7, RANDOM_TRIALS = 5 };
 
 static const char *const data_and_train =
     "data:\n"
@@ -49,6 +50,7 @@ typedef struct trial {
 } trial;
 
 #define DNN "{kind: dnn, deep: [16, 8]}"
+#define DIN "{kind: din, attention: [{target: item, history: clicks}], deep: [8]}"
 #define TWO_TOWER(retrieval, more) \
     "{kind: two_tower, retrieval: {user: user, item: item, " retrieval "}, " more "}"
 #define BY_HAND(how) "{replicate_below: 0, timeout_s: 60, tables: [" how "]}"
@@ -91,7 +93,7 @@ static const trial trials[] = {
      0,
      {NULL}},
     {"sequences",
-     "{kind: din, attention: [{target: item, history: clicks}], deep: [8]}",
+     DIN,
      BY_HAND("{name: item, sharding: row_wise}"),
      0,
      {"embedding.features=[{name: bag, combiner: mean}, {name: other, table: bag}, {name: clicks, table: "
@@ -363,6 +365,59 @@ static void test_as_on_processors(void **state) {
     for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++) run_trial(&trials[i]);
 }
 
+/* Settings of a dynamic table. */
+static void draw_keyed_table(rk_buffer *text, rk_rng *rng, const char *name) {
+    static const char *const missing[] = {"zeros", "oov", "{hash: 1}", "{hash: 17}"},
+                             *const evictions[] = {"lru", "{policy: lfu, evict_to: 0.6}", "none",
+                                                   "{ttl_steps: 2}"},
+                             *const admissions[] = {"{min_count: 2}", "{min_count: 3, counter: count_min}",
+                                                    "{min_count: 2, counter: bloom}", "{probability: 0.6}"};
+    rk_buffer_printf(text, "{name: %s, max_capacity: %d, buckets: %d, missing: %s, ", name,
+                     10 + (int)rk_rng_below(rng, 200), 3 + (int)rk_rng_below(rng, 6),
+                     missing[rk_rng_below(rng, 4)]);
+    rk_buffer_printf(text, "eviction: %s, admission: %s}", evictions[rk_rng_below(rng, 4)],
+                     admissions[rk_rng_below(rng, 4)]);
+}
+
+/* Tables of keys by random settings, of which some share rows. */
+static void test_random_keys(void **state) {
+    (void)state;
+    static const char *const shardings[] = {"table_wise", "row_wise"}, *const names[] = {"bag", "item",
+                                                                                         "small"};
+    static const char
+        histories[] =
+            "embedding.features=[{name: bag, combiner: mean}, {name: other, table: bag}, {name: "
+            "clicks, table: item, max_sequence_length: 4}]",
+        rowwise[] =
+            "embedding.optimizer={kind: rowwise_adagrad, learning_rate: 0.05, initial_accumulator: "
+            "0.1}";
+    for (uint64_t seed = 0; seed < RANDOM_TRIALS; seed++) {
+        rk_rng rng = {seed, 2, 0};
+        rk_buffer tables = {0}, cluster = {0};
+        char name[32];
+        bool has_histories = rk_rng_below(&rng, 3) == 0;
+        rk_buffer_append_text(&tables, "embedding.tables=[");
+        rk_buffer_append_text(&cluster, "{replicate_below: 0, timeout_s: 60, tables: [");
+        for (int i = 0; i < 3; i++) {
+            rk_buffer_append_text(&tables, i ? ", " : "");
+            draw_keyed_table(&tables, &rng, names[i]);
+            rk_buffer_printf(&cluster, "%s{name: %s, sharding: %s}", i ? ", " : "", names[i],
+                             shardings[rk_rng_below(&rng, 2)]);
+        }
+        rk_buffer_append_text(&tables, "]");
+        rk_buffer_append_text(&cluster, "]}");
+        snprintf(name, sizeof name, "random keys %d", (int)seed);
+        const trial t = {name,
+                         has_histories ? DIN : DNN,
+                         cluster.data,
+                         0,
+                         {tables.data, "data.shuffle=false", has_histories ? histories : rowwise}};
+        run_trial(&t);
+        rk_buffer_release(&tables);
+        rk_buffer_release(&cluster);
+    }
+}
+
 /* The bytes of what this rank has. */
 static uint64_t hash_state(rk_trainer *t) {
     uint64_t hash = 0;
@@ -582,9 +637,9 @@ static int begin(void **state) {
 
 int main(void) {
     open_world();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_on_processors),
-                                       cmocka_unit_test(test_same_bits), cmocka_unit_test(test_predictions),
-                                       cmocka_unit_test(test_not_finite),
-                                       cmocka_unit_test(test_what_is_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_as_on_processors), cmocka_unit_test(test_random_keys),
+        cmocka_unit_test(test_same_bits),        cmocka_unit_test(test_predictions),
+        cmocka_unit_test(test_not_finite),       cmocka_unit_test(test_what_is_refused)};
     return cmocka_run_group_tests(tests, begin, close_world);
 }

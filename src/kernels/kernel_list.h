@@ -53,6 +53,13 @@
     X(rk_relu_forward, (const rk_real *x, int64_t n, rk_real *y), (x, n, y))                                 \
     X(rk_relu_backward, (const rk_real *x, const rk_real *dy, int64_t n, bool add, rk_real *dx),             \
       (x, dy, n, add, dx))                                                                                   \
+    X(rk_relu_mask_gradient, (const rk_real *y, int64_t n, rk_real *dy), (y, n, dy))                         \
+    X(rk_values_add, (const rk_real *from, int64_t n, rk_real *to), (from, n, to))                           \
+    X(rk_values_multiply, (const rk_real *a, const rk_real *b, int64_t n, bool add, rk_real *to),            \
+      (a, b, n, add, to))                                                                                    \
+    X(rk_values_multiply_add,                                                                                \
+      (const rk_real *a, const rk_real *b, const rk_real *c, int64_t n, rk_real *out), (a, b, c, n, out))    \
+    X(rk_squares_sum, (const float *values, int64_t n, double *sum), (values, n, sum))                       \
     X(rk_panel_product, (const rk_panel_product_args *args), (args))                                         \
     X(rk_sample_candidate_loss, (rk_sample_candidate_loss_args *args), (args))                               \
     X(rk_code_products,                                                                                      \

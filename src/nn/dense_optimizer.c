@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/thread/parallel.h"
-#include "kernels/inline/lane_sum.h"
+#include "kernels/kernels.h"
 
 enum { CHUNK = 8192 };
 
@@ -69,17 +69,6 @@ void rk_dense_optimizer_free(rk_dense_optimizer *o) {
     RK_FREE_ALL(o->slot_values, o->slot_counts, o->pieces, o->squares, o);
 }
 
-/* In fixed lanes, so that a sum waits for none of the terms before it. */
-static double sum_of_squares(const float *values, int64_t n) {
-    double lanes[RK_LANES] = {0}, sum = 0;
-    int64_t i = 0;
-    for (; i + RK_LANES <= n; i += RK_LANES)
-        for (int l = 0; l < RK_LANES; l++) lanes[l] += (double)values[i + l] * values[i + l];
-    for (int l = 0; i < n; i++, l++) lanes[l] += (double)values[i] * values[i];
-    for (int l = 0; l < RK_LANES; l++) sum += lanes[l];
-    return sum;
-}
-
 static void add_l2_and_sum_squares(void *context, size_t task, int thread) {
     (void)thread;
     const rk_dense_optimizer *o = context;
@@ -87,7 +76,7 @@ static void add_l2_and_sum_squares(void *context, size_t task, int thread) {
     rk_parameter *p = rk_graph_parameter(o->graph, at->parameter);
     float l2 = p->is_bias ? 0 : (float)o->config.l2;
     for (int64_t i = at->first; i < at->first + at->count && l2 != 0; i++) p->gradient[i] += l2 * p->value[i];
-    o->squares[task] = sum_of_squares(p->gradient + at->first, at->count);
+    rk_squares_sum(p->gradient + at->first, at->count, &o->squares[task]);
 }
 
 static void update_parameter_piece(void *context, size_t task, int thread) {

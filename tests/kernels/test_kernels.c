@@ -217,6 +217,54 @@ static void test_relu_and_column_sums(void **state) {
             }
 }
 
+/* Each with values before and behind those that it may touch. */
+static void test_sums_and_products(void **state) {
+    (void)state;
+    tried("rk_relu_mask_gradient", true);
+    tried("rk_values_add", true);
+    tried("rk_values_multiply", true);
+    tried("rk_values_multiply_add", true);
+    enum { N = 203, KERNELS = 5 };
+    static float a[N], b[N], c[N], expected[N], out[N];
+    randomize(a, N);
+    randomize(b, N);
+    randomize(c, N);
+    a[1] = 0, a[2] = -0.0f, a[3] = NAN, a[4] = INFINITY, b[5] = -0.0f, c[6] = NAN;
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++)
+        for (int64_t n = 0; n <= N; n += n < 40 ? 1 : 7)
+            for (int kernel = 0; kernel < KERNELS; kernel++) {
+                for (int64_t i = 0; i < N; i++) {
+                    float before = out[i] = c[N - 1 - i], product = a[i] * b[i];
+                    const float results[KERNELS] = {a[i] > 0 ? before : 0, before + a[i], product,
+                                                    before + product, product + c[i]};
+                    expected[i] = i < n ? results[kernel] : before;
+                }
+                if (kernel == 0) rk_relu_mask_gradient_on[isa](a, n, out);
+                if (kernel == 1) rk_values_add_on[isa](a, n, out);
+                if (kernel == 2 || kernel == 3) rk_values_multiply_on[isa](a, b, n, kernel == 3, out);
+                if (kernel == 4) rk_values_multiply_add_on[isa](a, b, c, n, out);
+                assert_memory_equal(out, expected, sizeof out);
+            }
+}
+
+static void test_squares_sum(void **state) {
+    (void)state;
+    tried("rk_squares_sum", true);
+    enum { N = 203 };
+    float x[N];
+    randomize(x, N);
+    x[7] = 3e38f; /* whose square is no float */
+    for (int64_t n = 0; n <= N; n++) {
+        double lanes[RK_LANES] = {0}, expected = 0, sum;
+        for (int64_t i = 0; i < n; i++) lanes[i % RK_LANES] += (double)x[i] * (double)x[i];
+        for (int l = 0; l < RK_LANES; l++) expected += lanes[l];
+        for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
+            rk_squares_sum_on[isa](x, n, &sum);
+            assert_memory_equal(&sum, &expected, sizeof sum);
+        }
+    }
+}
+
 static void test_interaction(void **state) {
     (void)state;
     tried("rk_interaction_forward", true);
@@ -412,7 +460,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_row),           cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_dropout_again),        cmocka_unit_test(test_batch_norm),
-        cmocka_unit_test(test_relu_and_column_sums), cmocka_unit_test(test_interaction),
+        cmocka_unit_test(test_relu_and_column_sums), cmocka_unit_test(test_sums_and_products),
+        cmocka_unit_test(test_squares_sum),          cmocka_unit_test(test_interaction),
         cmocka_unit_test(test_panel_product),        cmocka_unit_test(test_candidate_row),
         cmocka_unit_test(test_index_scan),           cmocka_unit_test(test_sort_uses),
         cmocka_unit_test(test_no_kernel_escapes),

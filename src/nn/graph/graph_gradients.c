@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "kernels/kernels.h"
 #include "nn/graph/graph_internal.h"
 
 enum { MIN_SLICES = 16, SLICE_REALS = 1 << 14 };
@@ -75,7 +76,7 @@ static bool is_next_group_done(const rk_gradient_sum *sum, int slice) {
 }
 
 static void add_gradient_range(rk_real *to, const rk_real *from, int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; i++) to[i] += from[i];
+    rk_values_add(from + first, last - first, to + first);
 }
 
 static void join_partial_sums(const rk_gradient_sum *sum, rk_tree_sum *tree, int64_t first, int64_t last) {

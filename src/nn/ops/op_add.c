@@ -1,6 +1,7 @@
 /* The elementwise sum of inputs of one shape. */
 #include <string.h>
 
+#include "kernels/kernels.h"
 #include "nn/graph/op.h"
 
 rk_status rk_node_check_same_shapes(const rk_graph *graph, const rk_node *node, int32_t n) {
@@ -23,20 +24,14 @@ static rk_status add_forward(const rk_run *run, const rk_node *node) {
     int64_t n = run->n * rk_shape_size(node->shape);
     rk_real *y = rk_node_output(run, node);
     memcpy(y, rk_node_input(run, node, 0), (size_t)n * sizeof *y);
-    for (int32_t k = 1; k < node->n_inputs; k++) {
-        const rk_real *x = rk_node_input(run, node, k);
-        for (int64_t i = 0; i < n; i++) y[i] += x[i];
-    }
+    for (int32_t k = 1; k < node->n_inputs; k++) rk_values_add(rk_node_input(run, node, k), n, y);
     return RK_OK;
 }
 
 static rk_status add_backward(const rk_run *run, const rk_node *node) {
     int64_t n = run->n * rk_shape_size(node->shape);
     const rk_real *dy = rk_node_output_gradient(run, node);
-    for (int32_t k = 0; k < node->n_inputs; k++) {
-        rk_real *dx = rk_node_input_gradient(run, node, k);
-        for (int64_t i = 0; i < n; i++) dx[i] += dy[i];
-    }
+    for (int32_t k = 0; k < node->n_inputs; k++) rk_values_add(dy, n, rk_node_input_gradient(run, node, k));
     return RK_OK;
 }
 

@@ -1,6 +1,7 @@
 /* The end of a cross layer of DCN v2 (Wang et al. 2021): z = x0 * y + x, elementwise; inputs x0, y, x. */
 #include <string.h>
 
+#include "kernels/kernels.h"
 #include "nn/graph/op.h"
 
 static rk_status cross_combine_build(rk_graph *graph, rk_node *node) {
@@ -10,27 +11,16 @@ static rk_status cross_combine_build(rk_graph *graph, rk_node *node) {
 
 static rk_status cross_combine_forward(const rk_run *run, const rk_node *node) {
     int64_t n = run->n * rk_shape_size(node->shape);
-    const rk_real *x0 = rk_node_input(run, node, 0), *y = rk_node_input(run, node, 1),
-                  *x = rk_node_input(run, node, 2);
-    rk_real *z = rk_node_output(run, node);
-    for (int64_t i = 0; i < n; i++) z[i] = x0[i] * y[i] + x[i];
+    rk_values_multiply_add(rk_node_input(run, node, 0), rk_node_input(run, node, 1),
+                           rk_node_input(run, node, 2), n, rk_node_output(run, node));
     return RK_OK;
 }
 
-/* to = a * b, or added to it. */
-static void write_or_add_product(rk_real *restrict to, const rk_real *restrict a, const rk_real *restrict b,
-                                 int64_t n, bool writes) {
-    if (writes)
-        for (int64_t i = 0; i < n; i++) to[i] = a[i] * b[i];
-    else
-        for (int64_t i = 0; i < n; i++) to[i] += a[i] * b[i];
-}
-
-static void write_or_add(rk_real *restrict to, const rk_real *restrict from, int64_t n, bool writes) {
+static void write_or_add(rk_real *to, const rk_real *from, int64_t n, bool writes) {
     if (writes)
         memcpy(to, from, (size_t)n * sizeof *to);
     else
-        for (int64_t i = 0; i < n; i++) to[i] += from[i];
+        rk_values_add(from, n, to);
 }
 
 /* One gradient after the other, a sample at a time, which stays in the cache: dx0 and dx are the same in a
@@ -42,10 +32,10 @@ static rk_status cross_combine_backward(const rk_run *run, const rk_node *node) 
     rk_real *dx0 = rk_node_input_gradient(run, node, 0), *dy = rk_node_input_gradient(run, node, 1),
             *dx = rk_node_input_gradient(run, node, 2);
     for (int64_t first = 0; first < run->n * width; first += width) {
-        write_or_add_product(dx0 + first, dz + first, y + first, width,
-                             rk_node_writes_gradient_first(node, 0));
-        write_or_add_product(dy + first, dz + first, x0 + first, width,
-                             rk_node_writes_gradient_first(node, 1));
+        rk_values_multiply(dz + first, y + first, width, !rk_node_writes_gradient_first(node, 0),
+                           dx0 + first);
+        rk_values_multiply(dz + first, x0 + first, width, !rk_node_writes_gradient_first(node, 1),
+                           dy + first);
         write_or_add(dx + first, dz + first, width, rk_node_writes_gradient_first(node, 2));
     }
     return RK_OK;

@@ -68,7 +68,7 @@ static rk_status linear_backward(const rk_run *run, const rk_node *node) {
     int64_t out = node->shape.cols, n = run->n * node->shape.rows;
     const rk_real *y = rk_node_output(run, node);
     rk_real *dy = rk_node_output_gradient(run, node);
-    for (int64_t i = 0; i < n * out && node->options.relu; i++) dy[i] = y[i] > 0 ? dy[i] : 0;
+    if (node->options.relu) rk_relu_mask_gradient(y, n * out, dy);
     if (!node->options.no_bias) rk_column_sums(dy, n, out, rk_node_parameter_gradient(run, node, 1));
     return rk_packed_matrix_backward(
         node->own, n, rk_node_input(run, node, 0), dy, !run->opens, rk_node_parameter_gradient(run, node, 0),

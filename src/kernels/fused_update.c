@@ -57,15 +57,6 @@ ROW_INLINE void prefetch_row(const rk_fused_update_args *a, int64_t row, int32_t
     }
 }
 
-/* rows: whether they will be visited too, also a constant. */
-ROW_INLINE void prefetch_use(const rk_fused_update_args *a, int64_t i, int32_t *source, bool rows, bool plain,
-                             int32_t dim) {
-    rk_row_use use = a->uses[i];
-    prefetch_cache_lines(gradient_of_bag(a, bag_of_use(a, use, plain), source, plain, dim), (int64_t)dim * 4);
-    if (rows && (i == 0 || rk_row_use_place(use) != rk_row_use_place(a->uses[i - 1])))
-        prefetch_row(a, a->first_row + rk_row_use_place(use), dim);
-}
-
 /* How many uses ahead keeps about LINES_AHEAD cache lines on their way. */
 ROW_INLINE int64_t prefetch_distance(const rk_fused_update_args *a, int32_t dim) {
     int64_t row_lines = ((int64_t)dim * 4 + LINE_BYTES - 1) / LINE_BYTES, lines = 2 * row_lines;
@@ -78,12 +69,25 @@ ROW_INLINE int64_t prefetch_distance(const rk_fused_update_args *a, int32_t dim)
 typedef struct use_reader {
     int64_t ahead;
     int32_t source, source_ahead; /* of the use at hand, of the one that is prefetched */
+    int64_t place_ahead;          /* of the use that was prefetched last; -1: none was */
 } use_reader;
 
+/* rows: whether they will be visited too, also a constant. */
+ROW_INLINE void prefetch_use(const rk_fused_update_args *a, int64_t i, use_reader *r, bool rows, bool plain,
+                             int32_t dim) {
+    rk_row_use use = a->uses[i];
+    const uint32_t place = rk_row_use_place(use);
+    prefetch_cache_lines(gradient_of_bag(a, bag_of_use(a, use, plain), &r->source_ahead, plain, dim),
+                         (int64_t)dim * 4);
+    /* Rows of one line without the test: it would be a branch that processors foresee badly. */
+    if (rows && (dim * 4 <= LINE_BYTES || place != r->place_ahead))
+        prefetch_row(a, a->first_row + place, dim);
+    r->place_ahead = place;
+}
+
 ROW_INLINE use_reader begin_reading_uses(const rk_fused_update_args *a, bool rows, bool plain, int32_t dim) {
-    use_reader r = {.ahead = prefetch_distance(a, dim)};
-    for (int64_t i = 0; i < r.ahead && i < a->n_uses; i++)
-        prefetch_use(a, i, &r.source_ahead, rows, plain, dim);
+    use_reader r = {.ahead = prefetch_distance(a, dim), .place_ahead = -1};
+    for (int64_t i = 0; i < r.ahead && i < a->n_uses; i++) prefetch_use(a, i, &r, rows, plain, dim);
     return r;
 }
 
@@ -101,7 +105,7 @@ ROW_INLINE int64_t sum_gradients_of_uses(const rk_fused_update_args *a, int64_t 
     row_sum sum;
     row_sum_begin(&sum, g, dim);
     for (bool first = true; i < n_uses && rk_row_use_place(a->uses[i]) == place; i++, first = false) {
-        if (i + ahead < n_uses) prefetch_use(a, i + ahead, &r->source_ahead, rows, plain, dim);
+        if (i + ahead < n_uses) prefetch_use(a, i + ahead, r, rows, plain, dim);
         rk_row_use use = a->uses[i];
         uint32_t bag = bag_of_use(a, use, plain);
         const float *from = gradient_of_bag(a, bag, &r->source, plain, dim);
@@ -144,6 +148,7 @@ ROW_INLINE int64_t sum_gradients_by_leaf(const rk_fused_update_args *a, int64_t 
 
 /* What the next rows are rounded by: blocks first .. last-1 of those drawn are of rows to come. */
 typedef struct row_words {
+    const rk_fused_update_args *of;
     uint32_t words[RANDOM_WORDS];
     int first, last;
 } row_words;
@@ -156,11 +161,12 @@ typedef struct summed_row {
 } summed_row;
 
 /* Of the row and the ones that will be updated after it: many at a time cost little more than one. */
-static __attribute__((noinline)) void draw_row_words(const rk_fused_update_args *a, const summed_row *at) {
+static __attribute__((noinline)) void draw_row_words(row_words *random, int64_t row, int64_t next) {
+    const rk_fused_update_args *a = random->of;
     uint64_t counters[RANDOM_BLOCKS] = {0};
-    int64_t row = at->row, last_row = a->first_row + a->n_places - 1;
+    const int64_t last_row = a->first_row + a->n_places - 1;
     int n = 0;
-    for (int64_t i = at->next; n < RANDOM_BLOCKS;) {
+    for (int64_t i = next; n < RANDOM_BLOCKS;) {
         counters[n++] = (uint64_t)rk_id_of_row(&a->rows, row);
         if (a->l2_full != 0) {
             if (row++ == last_row) break;
@@ -170,14 +176,13 @@ static __attribute__((noinline)) void draw_row_words(const rk_fused_update_args 
         if (i == a->n_uses) break;
         row = a->first_row + rk_row_use_place(a->uses[i]);
     }
-    fill_random_words_of(a->seed, 0, counters, at->random->words);
-    at->random->first = 0;
-    at->random->last = n;
+    fill_random_words_of(a->seed, 0, counters, random->words);
+    random->first = 0;
+    random->last = n;
 }
 
-static const uint32_t *words_of_row(const rk_fused_update_args *a, const summed_row *at) {
-    row_words *random = at->random;
-    if (random->first == random->last) draw_row_words(a, at);
+ROW_INLINE const uint32_t *words_of_row(row_words *random, int64_t row, int64_t next) {
+    if (random->first == random->last) draw_row_words(random, row, next);
     return random->words + 4 * random->first++;
 }
 
@@ -201,10 +206,12 @@ ROW_INLINE void update_row_of_dim(const rk_fused_update_args *a, const rk_update
         for (int32_t k = 0; k < dim; k++) g[k] += l2 * w[k];
     for (int s = 0; s < 2; s++) slots[s] = a->slots[s] ? a->slots[s] + row * a->slot_widths[s] : NULL;
     clip_gradient_and_decay(update, w, g, dim);
-    if (!apply_usual_rule(update, w, slots[0], slots[1], g, dim))
+    if (update->kind == RK_OPTIMIZER_ROWWISE_ADAGRAD && row_is_whole_vectors(dim))
+        apply_rowwise_adagrad_of_squares(update, w, slots[0], row_sum_squares(g, dim), g, dim);
+    else if (!apply_usual_rule(update, w, slots[0], slots[1], g, dim))
         apply_rare_rule_to_row(update, w, slots[0], slots[1], g, dim);
     clip_weights(update, w, dim);
-    if (!in_place) store_row(&a->rows, row, w, words_of_row(a, at), dim);
+    if (!in_place) store_row(&a->rows, row, w, words_of_row(at->random, row, at->next), dim);
 }
 
 /* The usual rules, for each of the dims. */
@@ -216,37 +223,99 @@ ROW_INLINE void update_row_of_dim(const rk_fused_update_args *a, const rk_update
     }
 ROW_DEFINE_BY_DIM(UPDATE_ROW, a->rows.dim)
 
-ROW_INLINE void update_rows(const rk_fused_update_args *a, bool plain, bool leaves, int32_t dim) {
+/* inlines: whether the step is compiled into the loop, also a constant. */
+ROW_INLINE void update_rows(const rk_fused_update_args *a, row_words *random, bool plain, bool leaves,
+                            bool inlines, int32_t dim) {
     float g[RK_MAX_DIM];
     use_reader r = begin_reading_uses(a, true, plain, dim);
-    row_words random = {.first = 0, .last = 0};
     int64_t place = 0, i = 0;
     while (a->l2_full != 0 ? place < a->n_places : i < a->n_uses) {
         if (a->l2_full == 0) place = rk_row_use_place(a->uses[i]);
-        bool used = i < a->n_uses && rk_row_use_place(a->uses[i]) == place;
+        bool used = a->l2_full == 0 || (i < a->n_uses && rk_row_use_place(a->uses[i]) == place);
         if (!used)
             memset(g, 0, (size_t)dim * sizeof *g);
         else if (leaves)
             i = sum_gradients_by_leaf(a, i, &r, g, true, dim);
         else
             i = sum_gradients_of_uses(a, i, &r, g, true, plain, dim, NULL);
-        const summed_row at = {a->first_row + place, i, used, &random};
-        ROW_CALL_BY_DIM(dim, update_row, a, a->update, &at, g);
+        const summed_row at = {a->first_row + place, i, used, random};
+        if (inlines) {
+            update_row_of_dim(a, a->update, &at, g, dim);
+        } else {
+            ROW_CALL_BY_DIM(dim, update_row, a, a->update, &at, g);
+        }
         place++;
     }
 }
 
-#define UPDATE_ROWS(name, dim)                                                                      \
-    static __attribute__((noinline)) void update_plain_rows_##name(const rk_fused_update_args *a) { \
-        update_rows(a, true, false, dim);                                                           \
-    }                                                                                               \
-    static __attribute__((noinline)) void update_rows_##name(const rk_fused_update_args *a) {       \
-        update_rows(a, false, false, dim);                                                          \
+/* Plain uses, and a step that is this rule and nothing else. The copies tell compilers what is constant, and
+ * that stores of rows change none of it. */
+ROW_INLINE void update_rows_by_rule(const rk_fused_update_args *a, rk_dtype dtype, rk_optimizer_kind kind,
+                                    int32_t dim) {
+    rk_fused_update_args own = *a;
+    rk_update update = *a->update;
+    const rk_gradient_source source = a->sources[0];
+    row_words random = {.of = a};
+    const bool slots[2] = {kind != RK_OPTIMIZER_SGD, kind == RK_OPTIMIZER_ADAM};
+    own.rows.dtype = dtype;
+    own.l2 = own.l2_full = 0;
+    own.sources = &source;
+    own.update = &update;
+    update.kind = kind;
+    update.decay = 0;
+    update.clips_gradient = update.clips_weight = false;
+    for (int s = 0; s < 2; s++) {
+        own.slot_widths[s] = kind == RK_OPTIMIZER_ROWWISE_ADAGRAD ? 1 : dim;
+        if (slots[s] != (own.slots[s] != NULL)) __builtin_unreachable();
+    }
+    update_rows(&own, &random, true, false, true, dim);
+}
+
+ROW_INLINE void update_rows_by_usual_rule(const rk_fused_update_args *a, rk_dtype dtype, int32_t dim) {
+    switch (a->update->kind) {
+        case RK_OPTIMIZER_SGD:
+            update_rows_by_rule(a, dtype, RK_OPTIMIZER_SGD, dim);
+            break;
+        case RK_OPTIMIZER_ADAGRAD:
+            update_rows_by_rule(a, dtype, RK_OPTIMIZER_ADAGRAD, dim);
+            break;
+        case RK_OPTIMIZER_ROWWISE_ADAGRAD:
+            update_rows_by_rule(a, dtype, RK_OPTIMIZER_ROWWISE_ADAGRAD, dim);
+            break;
+        default:
+            update_rows_by_rule(a, dtype, RK_OPTIMIZER_ADAM, dim);
+    }
+}
+
+#define UPDATE_ROWS(name, dim)                                                                        \
+    static __attribute__((noinline)) void update_f32_by_rule_##name(const rk_fused_update_args *a) {  \
+        update_rows_by_usual_rule(a, RK_F32, dim);                                                    \
+    }                                                                                                 \
+    static __attribute__((noinline)) void update_bf16_by_rule_##name(const rk_fused_update_args *a) { \
+        update_rows_by_usual_rule(a, RK_BF16, dim);                                                   \
+    }                                                                                                 \
+    static __attribute__((noinline)) void update_plain_rows_##name(const rk_fused_update_args *a) {   \
+        row_words random = {.of = a};                                                                 \
+        update_rows(a, &random, true, false, false, dim);                                             \
+    }                                                                                                 \
+    static __attribute__((noinline)) void update_rows_##name(const rk_fused_update_args *a) {         \
+        row_words random = {.of = a};                                                                 \
+        update_rows(a, &random, false, false, false, dim);                                            \
     }
 ROW_DEFINE_BY_DIM(UPDATE_ROWS, a->rows.dim)
 
 static __attribute__((noinline)) void update_rows_by_leaves(const rk_fused_update_args *a) {
-    update_rows(a, false, true, a->rows.dim);
+    row_words random = {.of = a};
+    update_rows(a, &random, false, true, false, a->rows.dim);
+}
+
+/* Whether the step of a row is a rule that most tables have, and nothing else. */
+static bool is_step_a_usual_rule(const rk_fused_update_args *a) {
+    const rk_update *u = a->update;
+    return (u->kind == RK_OPTIMIZER_SGD || u->kind == RK_OPTIMIZER_ADAGRAD ||
+            u->kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || u->kind == RK_OPTIMIZER_ADAM) &&
+           a->rows.dtype != RK_F16 && a->l2 == 0 && a->l2_full == 0 && u->decay == 0 && !u->clips_gradient &&
+           !u->clips_weight;
 }
 
 static bool are_uses_plain_bags(const rk_fused_update_args *a) {
@@ -258,6 +327,12 @@ void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
     const rk_fused_update_args own = *args, *a = &own; /* its own: stores of rows cannot change it */
     if (a->has_leaves) {
         update_rows_by_leaves(a);
+    } else if (are_uses_plain_bags(a) && is_step_a_usual_rule(a)) {
+        if (a->rows.dtype == RK_F32) {
+            ROW_CALL_BY_DIM(a->rows.dim, update_f32_by_rule, a);
+        } else {
+            ROW_CALL_BY_DIM(a->rows.dim, update_bf16_by_rule, a);
+        }
     } else if (are_uses_plain_bags(a)) {
         ROW_CALL_BY_DIM(a->rows.dim, update_plain_rows, a);
     } else {

@@ -271,6 +271,108 @@ static void test_rows_update(void **state) {
         }
 }
 
+/* What a step may have beside its rule. */
+enum { RULE_ALONE, WITH_CLIPPED_GRADIENTS, WITH_DECAY, WITH_CLIPPED_WEIGHTS, WITH_L2, N_EXTRAS };
+
+static rk_update update_of_rule(rk_optimizer_kind kind, int extra) {
+    return (rk_update){.kind = kind,
+                       .learning_rate = 0.1f,
+                       .epsilon = 1e-8f,
+                       .momentum = 0.9f,
+                       .beta1 = 0.9f,
+                       .beta2 = 0.99f,
+                       .m_scale = 10,
+                       .v_scale = 100,
+                       .power = -0.5f,
+                       .exponent = 2,
+                       .trust_coefficient = 0.1f,
+                       .decay = extra == WITH_DECAY ? 0.25f : 0,
+                       .clip_gradient_min = -0.5f,
+                       .clip_gradient_max = 0.5f,
+                       .clip_weight_min = -0.75f,
+                       .clip_weight_max = 0.75f,
+                       .clips_gradient = extra == WITH_CLIPPED_GRADIENTS,
+                       .clips_weight = extra == WITH_CLIPPED_WEIGHTS};
+}
+
+/* The uses of one feature's bags, by every rule, to the bit: rows' gradients summed, each row's step and its
+ * store by kernels of their own. One row has many uses, the others have up to two. */
+static void try_rule(const rk_update *update, float l2, rk_dtype dtype, int32_t dim, bool scaled) {
+    enum { ROWS = 12, USES = 30, SEED = 5 };
+    static const int slot_counts[RK_OPTIMIZER_COUNT][2] = {
+        [RK_OPTIMIZER_MOMENTUM] = {2, 0},
+        [RK_OPTIMIZER_ADAGRAD] = {2, 0},
+        [RK_OPTIMIZER_ROWWISE_ADAGRAD] = {1, 0},
+        [RK_OPTIMIZER_ADAM] = {2, 2},
+        [RK_OPTIMIZER_ADAMW] = {2, 2},
+        [RK_OPTIMIZER_ROWWISE_ADAM] = {2, 1},
+        [RK_OPTIMIZER_FTRL] = {2, 2},
+        [RK_OPTIMIZER_ADAGRAD_MOMENTUM] = {2, 2},
+        [RK_OPTIMIZER_LAMB] = {2, 2},
+        [RK_OPTIMIZER_LARS] = {2, 0},
+    };
+    static float gradients[USES * MAX_DIM], values[ROWS * MAX_DIM], sums[ROWS * MAX_DIM], scales[USES],
+        slots[2][2][ROWS * MAX_DIM], row[MAX_DIM];
+    static float tables[2][ROWS * MAX_DIM];
+    const rk_gradient_source source = {
+        .data = gradients, .stride = dim, .length = 1, .scales = scaled ? scales : NULL};
+    rk_row_use uses[USES];
+    randomize(gradients, USES * MAX_DIM);
+    randomize(values, ROWS * MAX_DIM);
+    randomize(scales, USES);
+    for (uint32_t u = 0; u < USES; u++) uses[u] = rk_row_use_make(u < 3 ? u : u < 20 ? 3 : u / 2 - 5, u);
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
+        rk_rows rows[2] = {{.data = tables[0], .dtype = dtype, .dim = dim},
+                           {.data = tables[1], .dtype = dtype, .dim = dim}};
+        rk_fused_update_args args = {.rows = rows[0],
+                                     .n_places = ROWS,
+                                     .update = update,
+                                     .uses = uses,
+                                     .n_uses = USES,
+                                     .sources = &source,
+                                     .n_sources = 1,
+                                     .l2 = l2,
+                                     .seed = SEED};
+        memset(tables, 0, sizeof tables);
+        for (int64_t r = 0; r < ROWS; r++)
+            for (int side = 0; side < 2; side++) rk_row_store_scalar(&rows[side], r, values + r * dim, 1, 1);
+        for (int s = 0; s < 2; s++) {
+            int count = slot_counts[update->kind][s];
+            for (int i = 0; i < ROWS * MAX_DIM; i++) slots[s][0][i] = slots[s][1][i] = 0.01f;
+            args.slots[s] = count ? slots[s][0] : NULL;
+            args.slot_widths[s] = count == 1 ? 1 : dim;
+        }
+        rk_fused_update_on[isa](&args);
+        rk_sum_row_gradients_scalar(&(rk_sum_row_gradients_args){.from = args, .out = sums});
+        float *g = sums;
+        for (int64_t u = 0; u < USES; u++) {
+            int64_t r = rk_row_use_place(uses[u]);
+            if (u > 0 && r == rk_row_use_place(uses[u - 1])) continue;
+            rk_row_load_scalar(&rows[1], r, row);
+            for (int32_t k = 0; k < dim && l2 != 0; k++) g[k] += l2 * row[k];
+            rk_optimizer_step_scalar(update, row,
+                                     args.slots[0] ? slots[0][1] + r * args.slot_widths[0] : NULL,
+                                     args.slots[1] ? slots[1][1] + r * args.slot_widths[1] : NULL, g, dim);
+            rk_row_store_scalar(&rows[1], r, row, SEED, (uint64_t)r);
+            g += dim;
+        }
+        assert_memory_equal(tables[0], tables[1], sizeof tables[0]);
+        for (int s = 0; s < 2; s++) assert_memory_equal(slots[s][0], slots[s][1], sizeof slots[s][0]);
+    }
+}
+
+static void test_rows_update_by_rules(void **state) {
+    (void)state;
+    for (int kind = 0; kind < RK_OPTIMIZER_COUNT; kind++)
+        for (int extra = 0; extra < N_EXTRAS; extra++) {
+            rk_update update = update_of_rule((rk_optimizer_kind)kind, extra);
+            for (int d = 0; d < N_DIMS; d++)
+                for (int dtype = 0; dtype < RK_ROW_DTYPE_COUNT; dtype++)
+                    for (int scaled = 0; scaled < 2; scaled++)
+                        try_rule(&update, extra == WITH_L2 ? 0.25f : 0, (rk_dtype)dtype, dims[d], scaled);
+        }
+}
+
 /* The sum of the leaves first .. last-1 of a tree, as its definition says it; false if none is there. */
 static bool sum_of_tree(const float *leaves, const bool *there, int first, int last, float *out) {
     if (last - first == 1) *out = leaves[first];
@@ -432,11 +534,12 @@ static void test_no_kernel_escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bag_forward),        cmocka_unit_test(test_bag_forward_single),
-        cmocka_unit_test(test_bag_forward_strays), cmocka_unit_test(test_ids_check),
-        cmocka_unit_test(test_finite_check),       cmocka_unit_test(test_rows_update),
-        cmocka_unit_test(test_rows_sum),           cmocka_unit_test(test_row_update),
-        cmocka_unit_test(test_row_load_codes),     cmocka_unit_test(test_no_kernel_escapes),
+        cmocka_unit_test(test_bag_forward),          cmocka_unit_test(test_bag_forward_single),
+        cmocka_unit_test(test_bag_forward_strays),   cmocka_unit_test(test_ids_check),
+        cmocka_unit_test(test_finite_check),         cmocka_unit_test(test_rows_update),
+        cmocka_unit_test(test_rows_update_by_rules), cmocka_unit_test(test_rows_sum),
+        cmocka_unit_test(test_row_update),           cmocka_unit_test(test_row_load_codes),
+        cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,10 +66,15 @@ RK_DEVICE_CODE static inline void rowwise_adagrad_update_values(const rk_update 
     for (int64_t k = 0; k < n; k++) w[k] -= rate * g[k];
 }
 
+RK_DEVICE_CODE static inline void apply_rowwise_adagrad_of_squares(const rk_update *u, float *w, float *a,
+                                                                   float squares, const float *g, int64_t n) {
+    a[0] += squares / (float)n;
+    rowwise_adagrad_update_values(u, w, a[0], g, n);
+}
+
 RK_DEVICE_CODE static inline void apply_rowwise_adagrad(const rk_update *u, float *w, float *a,
                                                         const float *g, int64_t n) {
-    a[0] += sum_of_squares(g, n) / (float)n;
-    rowwise_adagrad_update_values(u, w, a[0], g, n);
+    apply_rowwise_adagrad_of_squares(u, w, a, sum_of_squares(g, n), g, n);
 }
 
 RK_DEVICE_CODE static inline float adam_divisor(const rk_update *u, float v) {

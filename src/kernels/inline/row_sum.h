@@ -113,4 +113,23 @@ ROW_INLINE void row_sum_end(row_sum *sum, float scale, float *out, int32_t dim) 
     for (int32_t k = 0; k < dim; k++) out[k] = scale * from[k];
 }
 
+typedef float row_eight_values __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float row_four_values __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* sum_of_squares (kernels/inline/optimizer_rules.h) of a row of whole vectors. */
+ROW_INLINE float row_sum_squares(const float *row, int32_t dim) {
+    enum { LANES = 16 };
+    row_vector lanes[LANES / ROW_VECTOR] = {{0}};
+#pragma GCC unroll 32
+    for (int32_t v = 0; v < dim / ROW_VECTOR; v++) {
+        row_vector values = *(const row_vector *)(row + v * ROW_VECTOR);
+        lanes[v % (LANES / ROW_VECTOR)] += values * values;
+    }
+    const float *lane = (const float *)lanes;
+    row_eight_values eight = *(const row_eight_values *)lane + *(const row_eight_values *)(lane + 8);
+    const float *half = (const float *)&eight;
+    row_four_values four = *(const row_four_values *)half + *(const row_four_values *)(half + 4);
+    return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
 #endif

@@ -1,8 +1,8 @@
 /* What keys take of memory for each row of a dynamic table, beside the row itself.
  *
- *     bench_key_memory [--rows 20000000] [--tier ssd|memory] [--buckets 0]
+ *     bench_key_memory [--rows 20000000] [--tier ssd|memory] [--buckets 0] [--batch 8192]
  *
- * A table is given a quarter more keys than it has rows, in batches of 8,192, and evicts the others (lru).
+ * A table is given a quarter more keys than it has rows, in batches, and evicts the others (lru).
  * One line of JSON: bytes a row by the sizes of the arrays, and by what the process took of memory since the
  * table was made, in the end and at most. No rows are made: of a table with rows on a disk this is all that
  * memory has of those that are there. */
@@ -15,8 +15,6 @@
 #include "embedding/dynamic/dynamic_table.h"
 #include "workload.h"
 
-enum { BATCH = 8192 };
-
 static double resident_bytes(void) {
     long pages = 0, resident = 0;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -25,9 +23,8 @@ static double resident_bytes(void) {
     return (double)resident * 4096;
 }
 
-static void run_batch(rk_dynamic_table *t, int64_t first, int64_t n) {
-    static int64_t keys[BATCH], rows[BATCH];
-    rk_key_uses uses = {.keys = keys, .rows = rows, .n = n};
+static void run_batch(rk_dynamic_table *t, int64_t first, int64_t n, int64_t *keys) {
+    rk_key_uses uses = {.keys = keys, .rows = keys, .n = n};
     int64_t n_places;
     for (int64_t i = 0; i < n; i++) keys[i] = (int64_t)((uint64_t)(first + i) * 0x9E3779B97F4A7C15u);
     check(rk_dynamic_begin_batch(t, &uses, 1, RK_NO_TIMESTAMP));
@@ -51,7 +48,8 @@ static double bytes_of_arrays(const rk_dynamic_table *t) {
 }
 
 int main(int argc, char **argv) {
-    int64_t n_rows = atoll(option(argc, argv, "--rows", "20000000"));
+    int64_t n_rows = atoll(option(argc, argv, "--rows", "20000000")),
+            batch = atoll(option(argc, argv, "--batch", "8192")), *keys = calloc((size_t)batch, sizeof *keys);
     bool on_disk = strcmp(option(argc, argv, "--tier", "ssd"), "ssd") == 0;
     rk_dynamic_config config = {
         .max_capacity = n_rows,
@@ -64,8 +62,8 @@ int main(int argc, char **argv) {
     double before = resident_bytes(), most = 0;
     check(rk_dynamic_create(&config, 1, 1, &t));
     double began = seconds_now();
-    for (int64_t first = 0; first < n_rows + n_rows / 4; first += BATCH) {
-        run_batch(t, first, BATCH);
+    for (int64_t first = 0; first < n_rows + n_rows / 4; first += batch) {
+        run_batch(t, first, batch, keys);
         double now = resident_bytes() - before;
         if (now > most) most = now;
     }
@@ -77,5 +75,6 @@ int main(int argc, char **argv) {
         bytes_of_arrays(t) / (double)n_rows, (resident_bytes() - before) / (double)n_rows,
         most / (double)n_rows, rk_dynamic_key_bytes(&config), seconds_now() - began);
     rk_dynamic_free(t);
+    free(keys);
     return 0;
 }

@@ -10,7 +10,7 @@
 #include "embedding/dynamic/disk_keys.h"
 #include "embedding/dynamic/dynamic_table.h"
 
-enum { MOST = 3000 };
+enum { MOST = 16000 };
 
 typedef struct known_entry {
     uint64_t hash;
@@ -94,6 +94,8 @@ static void test_against_a_list(void **state) {
                 int n_new = (int)rk_rng_below(&rng, 120), n_old = (int)rk_rng_below(&rng, 80);
                 for (int i = 0; i < n_old && n_known; i++)
                     forget(&keys, (int)rk_rng_below(&rng, (uint64_t)n_known));
+                if (keys.n_homes < keys.n_blocks) OK(rk_disk_keys_rebuild(&keys));
+                check(&keys, false);
                 OK(rk_disk_keys_reserve(&keys, (uint32_t)(n_known + n_new), 300));
                 check(&keys, true); /* also where it grew */
                 for (int i = 0; i < n_new && next < most; i++, next++) {
@@ -131,6 +133,42 @@ static void test_growth_behind_wrapped_keys(void **state) {
     check(&keys, true);
     OK(rk_disk_keys_rebuild(&keys));
     check(&keys, false);
+    release(&keys);
+}
+
+/* Blocks from a key's home to where it stands. */
+static uint32_t distance_from_home(const rk_disk_keys *keys, const known_entry *k) {
+    uint32_t at = k->entry / RK_BLOCK_ENTRIES, first = at < keys->n_homes ? 0 : keys->n_homes,
+             n = first ? keys->n_blocks - first : keys->n_homes,
+             home = first + rk_key_first_entry(k->hash - keys->first_hash, n);
+    return at >= home ? at - home : at + n - home;
+}
+
+static double mean_distance_from_home(const rk_disk_keys *keys) {
+    double sum = 0;
+    for (int i = 0; i < n_known; i++) sum += distance_from_home(keys, &known[i]);
+    return sum / n_known;
+}
+
+/* Far more keys than there were, at once: none of them goes through all blocks to find its place, be it one
+ * of those that were added or, of the last keys, of the others, which eviction emptied. */
+static void test_many_keys_at_once(void **state) {
+    (void)state;
+    enum { FEW = 500 };
+    rk_disk_keys keys = make_bucket(4);
+    rk_rng rng = {4, 2, 0};
+    n_known = 0;
+    OK(rk_disk_keys_reserve(&keys, FEW, MOST));
+    for (int i = 0; i < FEW; i++) insert(&keys, rk_rng_next(&rng), i);
+    OK(rk_disk_keys_reserve(&keys, MOST, MOST));
+    assert_true(keys.n_blocks > 30 * keys.n_homes);
+    while (n_known) forget(&keys, n_known - 1);
+    for (int i = 0; i < MOST; i++) insert(&keys, rk_rng_next(&rng), i);
+    check(&keys, true);
+    assert_true(mean_distance_from_home(&keys) < 8);
+    OK(rk_disk_keys_rebuild(&keys));
+    check(&keys, false);
+    assert_true(mean_distance_from_home(&keys) < 8);
     release(&keys);
 }
 
@@ -326,10 +364,15 @@ static void test_load_after_a_failed_rebuild(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_a_list),         cmocka_unit_test(test_growth_behind_wrapped_keys),
-        cmocka_unit_test(test_bytes_of_a_full_bucket), cmocka_unit_test(test_key_of_hash),
-        cmocka_unit_test(test_counts_beyond_16_bits),  cmocka_unit_test(test_counts_of_rows_found_again),
-        cmocka_unit_test(test_bounds_of_buckets),      cmocka_unit_test(test_load_after_a_failed_rebuild),
+        cmocka_unit_test(test_against_a_list),
+        cmocka_unit_test(test_growth_behind_wrapped_keys),
+        cmocka_unit_test(test_many_keys_at_once),
+        cmocka_unit_test(test_bytes_of_a_full_bucket),
+        cmocka_unit_test(test_key_of_hash),
+        cmocka_unit_test(test_counts_beyond_16_bits),
+        cmocka_unit_test(test_counts_of_rows_found_again),
+        cmocka_unit_test(test_bounds_of_buckets),
+        cmocka_unit_test(test_load_after_a_failed_rebuild),
         cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

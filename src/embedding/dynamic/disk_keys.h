@@ -5,8 +5,8 @@
  * A hash table with linear probing, of blocks of 32 entries, at most 31/32 full. A key's hash is one to one,
  * and the bucket gives its high bits: the entry has what remains of it, in as few bytes as that needs. An
  * entry stays where it is until rebuild, which puts all entries back to where they are found soonest; it is
- * due where is_stale says so. All buckets take their blocks from one pool, so that growing copies nothing and
- * leaves nothing unused.
+ * due where is_stale says so. Till then blocks that were added are a second hash table, for new keys. All
+ * buckets take their blocks from one pool, so that growing copies nothing and leaves nothing unused.
  *
  * Thread rule: one thread a bucket; find by any number, while nothing else is called. Entries in use may be
  * read by others while insert adds some. */
@@ -47,7 +47,8 @@ typedef struct rk_disk_keys {
     rk_disk_key_pool *pool;
     uint32_t *blocks;           /* [n_blocks] their numbers in the pool, and RK_BLOCK_IS_PASSED */
     uint64_t first_hash;        /* of the bucket */
-    uint32_t n_blocks, n_homes; /* keys belong into the first n_homes of them */
+    uint32_t n_blocks, n_homes; /* the others were added since the last rebuild, */
+    uint32_t n_in_added;        /* and have got so many keys */
     bool is_stale;
 } rk_disk_keys;
 
@@ -68,11 +69,14 @@ static inline rk_disk_key_block *rk_disk_keys_block_of(const rk_disk_keys *keys,
 const void *rk_disk_keys_first_block(const rk_disk_keys *keys, uint64_t hash);
 uint32_t rk_disk_keys_find(const rk_disk_keys *keys, uint64_t hash); /* RK_NO_ENTRY: it is not there */
 
-/* n: entries in use from now on. most: as many as there usually are at most. */
+/* n: entries in use from now on. most: as many as there usually are at most. Where blocks were added, rebuild
+ * comes before more are. */
 rk_status rk_disk_keys_reserve(rk_disk_keys *keys, uint32_t n, uint32_t most);
+void rk_disk_keys_prefetch_insert(const rk_disk_keys *keys, uint64_t hash); /* what insert will touch */
 /* A key that is not there takes a free entry, whose count is 0. last_batch: above 0. */
 uint32_t rk_disk_keys_insert(rk_disk_keys *keys, uint64_t hash, int32_t last_batch);
 void rk_disk_keys_remove(rk_disk_keys *keys, uint32_t entry);
+uint32_t rk_disk_keys_used_entries(const rk_disk_keys *keys, uint32_t block); /* a bit each */
 /* From this entry on, the first one in use. */
 uint32_t rk_disk_keys_next(const rk_disk_keys *keys, uint32_t entry);
 rk_status rk_disk_keys_rebuild(rk_disk_keys *keys);

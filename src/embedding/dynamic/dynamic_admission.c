@@ -12,7 +12,8 @@
 enum {
     GROUP_USES = 4096, /* about, so that a group is worth a task */
     CHUNK_USES = 4096,
-    CHUNKS_A_THREAD = 4
+    CHUNKS_A_THREAD = 4,
+    INSERTED_AHEAD = 4 /* keys */
 };
 
 static size_t count_local_buckets(const rk_dynamic_table *t) {
@@ -457,7 +458,7 @@ static int64_t row_for_new_key(const rk_dynamic_table *t, const rk_key_group *gr
 
 static void insert_disk_row(rk_dynamic_table *t, uint32_t bucket, rk_new_key *new_key) {
     new_key->row = rk_dynamic_insert_disk_row(t, bucket, new_key->key, rk_dynamic_current_batch(t));
-    rk_dynamic_add_to_disk_row(t, new_key->row, new_key->uses);
+    rk_dynamic_add_to_disk_row(t, new_key->row, new_key->uses, false);
 }
 
 static void insert_row(rk_dynamic_table *t, rk_key_bucket *bucket, const rk_new_key *new_key) {
@@ -469,6 +470,8 @@ static void insert_new_keys(rk_dynamic_table *t, rk_key_group *group) {
     size_t n = 0;
     for (size_t i = 0; i < group->n_created; i++) {
         rk_new_key *new_key = &group->created[i];
+        if (t->disk_keys && i + INSERTED_AHEAD < group->n_created)
+            rk_dynamic_prefetch_new_disk_row(t, group->created[i + INSERTED_AHEAD].key);
         if (!new_key->row) continue;
         rk_key_bucket *bucket = bucket_of_key(t, new_key->key);
         if (t->disk_keys) {

@@ -72,6 +72,12 @@ int64_t rk_dynamic_find_disk_row(const rk_dynamic_table *t, uint32_t bucket, uin
     return entry == RK_NO_ENTRY ? 0 : row_of_entry(t, bucket, entry);
 }
 
+void rk_dynamic_prefetch_new_disk_row(const rk_dynamic_table *t, int64_t key) {
+    uint64_t hash = rk_key_hash(key);
+    const rk_disk_keys *bucket = &t->disk_keys[rk_dynamic_bucket_of_hash(&t->config, hash)];
+    if (bucket->n_blocks) rk_disk_keys_prefetch_insert(bucket, hash);
+}
+
 int64_t rk_dynamic_insert_disk_row(rk_dynamic_table *t, uint32_t bucket, int64_t key, int32_t last_batch) {
     t->buckets[bucket].n++;
     return row_of_entry(t, bucket, rk_disk_keys_insert(&t->disk_keys[bucket], rk_key_hash(key), last_batch));
@@ -85,6 +91,13 @@ int64_t rk_dynamic_next_disk_row(const rk_dynamic_table *t, int64_t row) {
         if (entry != RK_NO_ENTRY) return row_of_entry(t, (uint32_t)b, entry);
     }
     return 0;
+}
+
+void rk_dynamic_list_disk_rows(const rk_dynamic_table *t, uint32_t bucket, int64_t *rows) {
+    const rk_disk_keys *keys = &t->disk_keys[bucket];
+    for (uint32_t at = 0; at < keys->n_blocks; at++)
+        for (uint32_t left = rk_disk_keys_used_entries(keys, at); left; left &= left - 1)
+            *rows++ = row_of_entry(t, bucket, at * RK_BLOCK_ENTRIES + (uint32_t)__builtin_ctz(left));
 }
 
 int64_t rk_dynamic_key_of_disk_row(const rk_dynamic_table *t, int64_t row) {
@@ -117,10 +130,14 @@ uint32_t rk_dynamic_share_of_passing(const rk_dynamic_table *t, int64_t row, uin
     return uses < lacks ? (uint32_t)((((uint64_t)uses << 16) + lacks - 1) / lacks) : 1u << 16;
 }
 
-void rk_dynamic_add_to_disk_row(rk_dynamic_table *t, int64_t row, uint32_t uses) {
+void rk_dynamic_add_to_disk_row(rk_dynamic_table *t, int64_t row, uint32_t uses, bool is_shared) {
     uint16_t *count = count_in_entry(t, row), before = __atomic_load_n(count, __ATOMIC_RELAXED), after;
     do {
         after = uses > (uint32_t)(UINT16_MAX - before) ? UINT16_MAX : (uint16_t)(before + uses);
+        if (!is_shared) {
+            *count = after;
+            break;
+        }
     } while (!__atomic_compare_exchange_n(count, &before, after, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     uint32_t over = uses - (uint32_t)(after - before);
     if (!over) return;

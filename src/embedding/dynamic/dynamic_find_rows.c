@@ -294,7 +294,7 @@ void rk_dynamic_count_uses_of_chunk(rk_dynamic_table *t, size_t number) {
         if (i + COUNTED_AHEAD <= chunk->n_found)
             __builtin_prefetch(rk_dynamic_last_batch(t, found[i + COUNTED_AHEAD].row), 1);
         if (t->disk_keys)
-            rk_dynamic_add_to_disk_row(t, found[i].row, found[i].uses);
+            rk_dynamic_add_to_disk_row(t, found[i].row, found[i].uses, t->n_chunks > 1);
         else
             add_uses_atomically(t, &t->info[found[i].row].count, found[i].uses);
     }

@@ -324,7 +324,7 @@ static rk_status take_loaded_disk_row(rk_dynamic_table *t, const rk_key_info *in
     if (!row) return RK_OK;
     RK_TRY(rk_dynamic_reserve_counts_over(t, info->count > UINT16_MAX));
     *rk_dynamic_last_batch(t, row) = info->last_batch;
-    rk_dynamic_add_to_disk_row(t, row, (uint32_t)info->count);
+    rk_dynamic_add_to_disk_row(t, row, (uint32_t)info->count, false);
     return RK_OK;
 }
 

@@ -102,14 +102,10 @@ rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *t, uint32_t bucket, uint32
 }
 
 void rk_dynamic_list_rows(const rk_dynamic_table *t, uint32_t bucket, int64_t *rows) {
-    if (!t->disk_keys) {
+    if (t->disk_keys)
+        rk_dynamic_list_disk_rows(t, bucket, rows);
+    else
         rk_key_bucket_list_rows(&t->buckets[bucket], rows);
-        return;
-    }
-    int64_t row =
-        rk_dynamic_next_disk_row(t, t->n_shared + (((int64_t)bucket - t->first_bucket) << RK_ENTRY_BITS));
-    for (uint32_t n = 0; n < t->buckets[bucket].n; n++, row = rk_dynamic_next_disk_row(t, row + 1))
-        rows[n] = row;
 }
 
 uint32_t rk_dynamic_most_counted_keys(const rk_dynamic_table *t, uint32_t bucket) {

@@ -282,14 +282,17 @@ void rk_dynamic_free_disk_keys(rk_dynamic_table *table);
 rk_status rk_dynamic_reserve_disk_keys(rk_dynamic_table *table, uint32_t bucket, uint32_t n, uint32_t most);
 rk_status rk_dynamic_rebuild_stale_buckets(rk_dynamic_table *table);
 int64_t rk_dynamic_find_disk_row(const rk_dynamic_table *table, uint32_t bucket, uint64_t hash);
+void rk_dynamic_prefetch_new_disk_row(const rk_dynamic_table *table, int64_t key); /* what insert touches */
 int64_t rk_dynamic_insert_disk_row(rk_dynamic_table *table, uint32_t bucket, int64_t key, int32_t last_batch);
 void rk_dynamic_remove_disk_row(rk_dynamic_table *table, int64_t row);
 void rk_dynamic_clear_disk_rows(rk_dynamic_table *table, uint32_t bucket);
+void rk_dynamic_list_disk_rows(const rk_dynamic_table *table, uint32_t bucket, int64_t *rows);
 rk_status rk_dynamic_reserve_counts_over(rk_dynamic_table *table, uint64_t n_more);
 /* Of what a row's count lacks to pass UINT16_MAX, the share that so many uses are, rounded up: all is 2^16.
  * So no more rows pass it than the sum of their uses' shares has times 2^16. */
 uint32_t rk_dynamic_share_of_passing(const rk_dynamic_table *table, int64_t row, uint32_t uses);
-void rk_dynamic_add_to_disk_row(rk_dynamic_table *table, int64_t row, uint32_t uses);
+/* is_shared: other threads may add to the same row. */
+void rk_dynamic_add_to_disk_row(rk_dynamic_table *table, int64_t row, uint32_t uses, bool is_shared);
 
 /* Inside: this batch's number, as rk_key_info has it; a use of the batch; the group of a hash. */
 static inline int32_t rk_dynamic_current_batch(const rk_dynamic_table *table) {

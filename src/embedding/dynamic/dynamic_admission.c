@@ -6,6 +6,7 @@
 #include "base/integers.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "base/select_top_k.h"
 #include "base/thread/parallel.h"
 #include "embedding/dynamic/dynamic_table.h"
 
@@ -226,9 +227,19 @@ static rk_status refuse_keys_without_room(const rk_dynamic_table *t, rk_key_grou
     return RK_OK;
 }
 
-/* Whether row a is to go after row b. */
+/* Which rows go first: those with the least of a number, and among equals those before which no other is to
+ * go. */
+typedef struct eviction_order {
+    int32_t (*number)(const rk_dynamic_table *t, int64_t row);
+    rk_row_less goes_after; /* row a after row b, be their numbers equal or not */
+} eviction_order;
+
+static int32_t last_batch_of_row(const rk_dynamic_table *t, int64_t row) {
+    return *rk_dynamic_last_batch(t, row);
+}
+
 static bool is_more_recently_used(const rk_dynamic_table *t, int64_t a, int64_t b) {
-    int32_t last_a = *rk_dynamic_last_batch(t, a), last_b = *rk_dynamic_last_batch(t, b);
+    int32_t last_a = last_batch_of_row(t, a), last_b = last_batch_of_row(t, b);
     return last_a != last_b ? last_a > last_b : rk_dynamic_row_has_smaller_key(t, b, a);
 }
 
@@ -236,6 +247,9 @@ static bool is_more_frequently_used(const rk_dynamic_table *t, int64_t a, int64_
     int32_t count_a = rk_dynamic_count_of_row(t, a), count_b = rk_dynamic_count_of_row(t, b);
     return count_a != count_b ? count_a > count_b : is_more_recently_used(t, a, b);
 }
+
+static const eviction_order by_last_batch = {last_batch_of_row, is_more_recently_used},
+                            by_count = {rk_dynamic_count_of_row, is_more_frequently_used};
 
 /* Of a bucket, those that are not pinned: into `left`. */
 static rk_status list_unpinned_rows(const rk_dynamic_table *t, rk_key_group *group, uint32_t bucket) {
@@ -248,13 +262,41 @@ static rk_status list_unpinned_rows(const rk_dynamic_table *t, rk_key_group *gro
     return RK_OK;
 }
 
+/* The n that go first have at most this number; some others may have it, too. A row's place keeps numbers
+ * apart. */
+static int32_t most_of_first_numbers(const rk_dynamic_table *t, const rk_key_group *group, size_t n,
+                                     const eviction_order *order) {
+    for (size_t i = 0; i < group->n_left; i++)
+        group->ranks[i] = (uint64_t)~order->number(t, group->left[i]) << 32 | i;
+    rk_select_top_k(group->ranks, group->n_left, n);
+    return ~(int32_t)(group->ranks[n - 1] >> 32);
+}
+
+/* Rows that are not among the first n to the front; returns how many. */
+static size_t move_rows_that_stay(const rk_dynamic_table *t, rk_key_group *group, size_t n,
+                                  const eviction_order *order) {
+    int64_t *left = group->left;
+    int32_t most = most_of_first_numbers(t, group, n, order);
+    size_t n_staying = 0;
+    for (size_t i = 0; i < group->n_left; i++) {
+        if (order->number(t, left[i]) <= most) continue;
+        int64_t row = left[i];
+        left[i] = left[n_staying];
+        left[n_staying++] = row;
+    }
+    return n_staying;
+}
+
 /* The first n of what is left, or all of it. */
 static rk_status choose_evicted_rows(const rk_dynamic_table *t, rk_key_group *group, int64_t wanted,
-                                     rk_row_less less) {
+                                     const eviction_order *order) {
     size_t n = wanted < 0 ? 0 : (size_t)wanted < group->n_left ? (size_t)wanted : group->n_left;
-    rk_dynamic_sort_last_rows(t, group->left, group->n_left, n, less);
+    if (n == 0) return RK_OK;
     RK_TRY(
         rk_reserve(&group->evicted, &group->evicted_capacity, group->n_evicted + n, sizeof *group->evicted));
+    RK_TRY(rk_reserve(&group->ranks, &group->ranks_capacity, group->n_left, sizeof *group->ranks));
+    size_t n_staying = move_rows_that_stay(t, group, n, order);
+    rk_dynamic_sort_last_rows(t, group->left + n_staying, group->n_left - n_staying, n, order->goes_after);
     for (size_t i = 0; i < n; i++) group->evicted[group->n_evicted++] = group->left[--group->n_left];
     return RK_OK;
 }
@@ -308,12 +350,11 @@ static rk_status choose_evictions_of_bucket(const rk_dynamic_table *t, rk_key_gr
     int64_t n = bucket->n + n_new, n_expired = has_turn ? count_expired_rows(t, group) : 0;
     if (n_expired > n - min_rows_of_bucket(t, number)) n_expired = n - min_rows_of_bucket(t, number);
     size_t n_before = group->n_evicted;
-    RK_TRY(choose_evicted_rows(t, group, n_expired, is_more_recently_used));
+    RK_TRY(choose_evicted_rows(t, group, n_expired, &by_last_batch));
     n -= (int64_t)(group->n_evicted - n_before);
     if (n <= rk_dynamic_bucket_capacity(t, number) || t->config.policy == RK_EVICTION_NONE) return RK_OK;
-    return choose_evicted_rows(
-        t, group, n - rows_left_after_eviction(t, number),
-        t->config.policy == RK_EVICTION_LFU ? is_more_frequently_used : is_more_recently_used);
+    return choose_evicted_rows(t, group, n - rows_left_after_eviction(t, number),
+                               t->config.policy == RK_EVICTION_LFU ? &by_count : &by_last_batch);
 }
 
 /* Room for a bucket's new keys, if it has any. */

@@ -58,7 +58,7 @@ done:
 static void release_groups(rk_dynamic_table *t) {
     for (size_t g = 0; t->groups && g < RK_MAX_KEY_GROUPS; g++)
         RK_FREE_ALL(t->groups[g].absent, t->groups[g].created, t->groups[g].counted, t->groups[g].evicted,
-                    t->groups[g].left);
+                    t->groups[g].left, t->groups[g].ranks);
     rk_free(t->groups);
 }
 

@@ -94,9 +94,10 @@ typedef struct rk_key_group {
     rk_new_key *created;
     rk_counted_key *counted;
     int64_t *evicted;                                           /* rows, those of a bucket together, */
-    int64_t *left;                                              /* and, for a bucket's rows, room */
+    int64_t *left;                                              /* and, for a bucket's rows, room, */
+    uint64_t *ranks;                                            /* and which of those go first */
     size_t n_created, n_admitted, n_counted, n_evicted, n_left; /* n_admitted: those created that get a row */
-    size_t created_capacity, counted_capacity, evicted_capacity, left_capacity;
+    size_t created_capacity, counted_capacity, evicted_capacity, left_capacity, ranks_capacity;
     int64_t n_refused;              /* uses */
     int64_t first_free, first_used; /* rows to take: from the table's free ones, and behind those in use */
     int64_t n_free;

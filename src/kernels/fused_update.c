@@ -230,7 +230,10 @@ ROW_INLINE void update_rows(const rk_fused_update_args *a, row_words *random, bo
     use_reader r = begin_reading_uses(a, true, plain, dim);
     int64_t place = 0, i = 0;
     while (a->l2_full != 0 ? place < a->n_places : i < a->n_uses) {
-        if (a->l2_full == 0) place = rk_row_use_place(a->uses[i]);
+        if (a->l2_full == 0)
+            place = rk_row_use_place(a->uses[i]);
+        else if (place + r.ahead < a->n_places)
+            prefetch_row(a, a->first_row + place + r.ahead, dim);
         bool used = a->l2_full == 0 || (i < a->n_uses && rk_row_use_place(a->uses[i]) == place);
         if (!used)
             memset(g, 0, (size_t)dim * sizeof *g);

@@ -27,16 +27,18 @@ static rk_onnx_value unpack_nibbles(rk_onnx_model *m, rk_onnx_value bytes, int64
     return dim % 2 ? rk_onnx_slice(m, codes, n_dims, 0, dim) : codes;
 }
 
+/* All numbers of hashes are int64, which every ONNX Runtime adds and multiplies, modulo 2^64; its shifts have
+ * no sign. */
 static rk_onnx_value shift_right(rk_onnx_model *m, rk_onnx_value bits, uint64_t by) {
     static const rk_span right = {"RIGHT", 5};
     rk_onnx_attribute direction = {
         .name = "direction", .kind = RK_ONNX_STRING, .texts = &right, .n_numbers = 1};
-    rk_onnx_value inputs[] = {bits, rk_onnx_constant_uint(&m->writer, by)};
-    return rk_onnx_add_node(&m->writer, "BitShift", inputs, 2, &direction, 1);
+    rk_onnx_value inputs[] = {rk_onnx_cast(m, bits, RK_ONNX_U64), rk_onnx_constant_uint(&m->writer, by)};
+    return rk_onnx_cast(m, rk_onnx_add_node(&m->writer, "BitShift", inputs, 2, &direction, 1), RK_ONNX_I64);
 }
 
-static rk_onnx_value binary_node_with_uint(rk_onnx_model *m, const char *op, rk_onnx_value a, uint64_t b) {
-    return rk_onnx_binary_node(m, op, a, rk_onnx_constant_uint(&m->writer, b));
+static rk_onnx_value binary_node_with_int(rk_onnx_model *m, const char *op, rk_onnx_value a, uint64_t b) {
+    return rk_onnx_binary_node(m, op, a, rk_onnx_constant_int(&m->writer, (int64_t)b));
 }
 
 static rk_onnx_value xor_with_shifted(rk_onnx_model *m, rk_onnx_value bits, uint64_t by) {
@@ -46,23 +48,22 @@ static rk_onnx_value xor_with_shifted(rk_onnx_model *m, rk_onnx_value bits, uint
 
 /* rk_key_hash */
 static rk_onnx_value hash_keys(rk_onnx_model *m, rk_onnx_value keys) {
-    rk_onnx_value h =
-        binary_node_with_uint(m, "Add", rk_onnx_cast(m, keys, RK_ONNX_U64), 0x9E3779B97F4A7C15u);
-    h = binary_node_with_uint(m, "Mul", xor_with_shifted(m, h, 30), 0xBF58476D1CE4E5B9u);
-    h = binary_node_with_uint(m, "Mul", xor_with_shifted(m, h, 27), 0x94D049BB133111EBu);
+    rk_onnx_value h = binary_node_with_int(m, "Add", keys, 0x9E3779B97F4A7C15u);
+    h = binary_node_with_int(m, "Mul", xor_with_shifted(m, h, 30), 0xBF58476D1CE4E5B9u);
+    h = binary_node_with_int(m, "Mul", xor_with_shifted(m, h, 27), 0x94D049BB133111EBu);
     return xor_with_shifted(m, h, 31);
 }
 
 /* rk_hash_bucket: the high 64 bits of hash * n. 16 bits of the hash at a time, times n of up to
- * RK_MOST_COLD_ROWS, stay below 2^64. */
+ * RK_MOST_COLD_ROWS, stay below 2^63. */
 static rk_onnx_value bucket_hashes(rk_onnx_model *m, rk_onnx_value hashes, int64_t n) {
-    rk_onnx_value high = rk_onnx_constant_uint(&m->writer, 0);
+    rk_onnx_value high = rk_onnx_constant_int(&m->writer, 0);
     for (uint64_t bit = 0; bit < 64; bit += 16) {
-        rk_onnx_value part = binary_node_with_uint(m, "BitwiseAnd", shift_right(m, hashes, bit), 0xFFFF);
-        part = binary_node_with_uint(m, "Mul", part, (uint64_t)n);
+        rk_onnx_value part = binary_node_with_int(m, "BitwiseAnd", shift_right(m, hashes, bit), 0xFFFF);
+        part = binary_node_with_int(m, "Mul", part, (uint64_t)n);
         high = shift_right(m, rk_onnx_binary_node(m, "Add", part, high), 16);
     }
-    return rk_onnx_cast(m, high, RK_ONNX_I64);
+    return high;
 }
 
 /* The numbers of rows that keys without one share, behind those of keys. */

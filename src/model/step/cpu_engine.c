@@ -52,6 +52,19 @@ static rk_status fill_lengths_of_block(void *context, const rk_run *run) {
     return RK_OK;
 }
 
+/* Rows of few values take no call each. */
+static void copy_rows(const rk_real *from, int64_t stride, int64_t width, int64_t n, rk_real *to) {
+    enum { BLOCK = 8, FEW_BLOCKS = 4 };
+    if (width == 1)
+        for (int64_t s = 0; s < n; s++) to[s] = from[s * stride];
+    else if (width % BLOCK == 0 && width <= FEW_BLOCKS * BLOCK)
+        for (int64_t s = 0; s < n; s++)
+            for (int64_t k = 0; k < width; k += BLOCK)
+                memcpy(to + s * width + k, from + s * stride + k, BLOCK * sizeof *to);
+    else
+        for (int64_t s = 0; s < n; s++) memcpy(to + s * width, from + s * stride, (size_t)width * sizeof *to);
+}
+
 /* The embeddings' gradients, which stand side by side in a block, to where each feature's are together;
  * checked while they are in the cache. */
 static rk_status scatter_gradients_by_feature(void *context, const rk_run *run) {
@@ -63,8 +76,7 @@ static rk_status scatter_gradients_by_feature(void *context, const rk_run *run) 
         const rk_activation *gradient = &r->model->gradients[r->model->now][f];
         int64_t width = gradient->stride, from_stride = rk_graph_shape(r->model->graph, at->input).cols;
         rk_real *to = gradient->data + run->first * width;
-        for (int64_t s = 0; s < run->n; s++)
-            memcpy(to + s * width, from + s * from_stride, (size_t)width * sizeof *to);
+        copy_rows(from, from_stride, width, run->n, to);
         bool finite;
         rk_finite_check(to, run->n * width, &finite);
         if (!finite) atomic_store_explicit(&r->not_finite, true, memory_order_relaxed);

@@ -449,11 +449,11 @@ void rk_sharded_free(rk_store *store) {
         s->n_streams_of ? (size_t)s->roles.n_trainers * (size_t)rk_sharded_n_local_streams(s) : 0;
     for (size_t f = 0; f < n_stored && s->scratch; f++) rk_scratch_buffer_release(&s->scratch[f]);
     for (int32_t r = 0; r < s->size && s->streams_of; r++) rk_free(s->streams_of[r]);
-    for (int32_t t = 0; t < s->n_tables; t++) rk_free(s->names[t]);
     free_prefetch_keys(s);
     rk_embeddings_free(s->trainer_tables);
     rk_row_before_images_release(&s->before_images);
-    rk_embeddings_free(s->store);
+    rk_embeddings_free(s->store); /* whose parts of tables have these names */
+    for (int32_t t = 0; t < s->n_tables; t++) rk_free(s->names[t]);
     RK_FREE_ALL(s->names, s->shards, s->streams, s->streams_of, s->n_streams_of, s->trainers, s->owners,
                 s->nobody, s->servers, s->first, s->activations, s->scratch, s->asked, s->asked_ids,
                 s->messages, s->answers, s->in_flight_batches, s->key_uses, s->key_begins,

@@ -386,6 +386,28 @@ static void test_time_to_live(void **state) {
     }
 }
 
+/* A table takes a state without a clock: its rows are as old as the first timestamp. One without a `ttl`
+ * takes a state with a clock. */
+static void test_time_to_live_of_a_state(void **state) {
+    (void)state;
+    static const double times[TIMES] = {1e9, 1e9 + 6, 1e9 + 7, 2e9, 2e9 + 7, 2e9 + 9};
+    static const int64_t n_all[TIMES] = {4, 8, 12, 16, 20, 24}, n_rows[TIMES] = {0, 0, 0, 16, 20, 8};
+    rk_embeddings *with = make_small(100, 8), *without = make_small(100, 0);
+    rk_table_state *clockless, *clocked;
+    train_at(without, times, n_all, 0, TIMES / 2);
+    OK(rk_embeddings_read_state(without, "t", &clockless));
+    train_at(with, times, n_all, 0, TIMES / 2); /* of which none would be left in the next step */
+    OK(write_state(with, "t", clockless));
+    train_at(with, times, n_rows, TIMES / 2, TIMES);
+    OK(rk_embeddings_read_state(with, "t", &clocked));
+    OK(write_state(without, "t", clocked));
+    assert_int_equal(n_rows_of(without), n_rows[TIMES - 1]);
+    rk_table_state_free(clockless);
+    rk_table_state_free(clocked);
+    rk_embeddings_free(with);
+    rk_embeddings_free(without);
+}
+
 static void refuses(void (*change)(described *), const char *message) {
     described d;
     rk_embeddings *e;
@@ -619,6 +641,7 @@ int main(void) {
         cmocka_unit_test(test_a_lookup_that_is_refused),
         cmocka_unit_test(test_lookups_one_ahead),
         cmocka_unit_test(test_time_to_live),
+        cmocka_unit_test(test_time_to_live_of_a_state),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_states_that_do_not_fit),
         cmocka_unit_test(test_a_candidate_that_is_there_twice),

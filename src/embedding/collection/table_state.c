@@ -404,6 +404,17 @@ static rk_status check_given_tensor(const wanted_tensor *w, const rk_tensor *ten
     return RK_OK;
 }
 
+/* A state may lack the clock, which begins anew then, or have one that the table does not need. */
+static wanted_tensors list_accepted_tensors(const rk_table *table) {
+    wanted_tensors w = list_expected_tensors(table);
+    if (!table->dynamic_config.ttl) expect_tensor(&w, "", RK_STREAM_CLOCK_TENSOR, RK_I64, 0, PER_CLOCK_VALUE);
+    return w;
+}
+
+static bool is_optional(const wanted_tensor *w) {
+    return w->kind == PER_CLOCK_VALUE;
+}
+
 static rk_status match_given_tensors(int32_t n, const char *const *names, const rk_tensor *tensors,
                                      given_state *given) {
     for (int32_t i = 0; i < n; i++) {
@@ -412,8 +423,8 @@ static rk_status match_given_tensors(int32_t n, const char *const *names, const 
         given->tensors[w - given->wanted.list] = &tensors[i];
     }
     for (int i = 0; i < given->wanted.n; i++)
-        RK_FAIL_IF(!given->tensors[i], RK_NOT_FOUND, "the state has no tensor '%s'",
-                   given->wanted.list[i].name);
+        RK_FAIL_IF(!given->tensors[i] && !is_optional(&given->wanted.list[i]), RK_NOT_FOUND,
+                   "the state has no tensor '%s'", given->wanted.list[i].name);
     return RK_OK;
 }
 
@@ -430,6 +441,7 @@ static int64_t expected_rows_of_kind(const given_state *given, const rk_dynamic_
 static rk_status check_given_shapes(const given_state *given, const rk_dynamic_config *d) {
     for (int i = 0; i < given->wanted.n; i++) {
         const wanted_tensor *w = &given->wanted.list[i];
+        if (!given->tensors[i]) continue;
         rk_status status = check_given_tensor(w, given->tensors[i], expected_rows_of_kind(given, d, w->kind));
         if (status != RK_OK) return rk_error_context(status, "tensor '%s'", w->name);
     }
@@ -477,6 +489,7 @@ static rk_status fill_state_entry(const rk_embeddings *e, int32_t t, const given
     RK_TRY(parse_tensor_name(entry, e->tables[t].config.name, &part));
     const wanted_tensor *w = find_expected_tensor(&given->wanted, part.name);
     const rk_tensor *from = find_given_tensor(given, part.name);
+    if (w && !from && is_optional(w)) return RK_OK;
     RK_FAIL_IF(!from || entry->order || part.first + entry->dims[0] > from->shape[0], RK_INTERNAL,
                "tensor '%s' does not fit", entry->name);
     size_t row_bytes = tensor_row_bytes(w), stride = rk_state_dict_stride(entry);
@@ -511,7 +524,7 @@ rk_status rk_embeddings_write_state(rk_embeddings *e, const char *table, int32_t
                                     const rk_tensor *tensors) {
     int32_t t;
     RK_TRY(find_dynamic_table(e, table, &t));
-    given_state given = {.wanted = list_expected_tensors(&e->tables[t])};
+    given_state given = {.wanted = list_accepted_tensors(&e->tables[t])};
     rk_status status = agree_on_status(e, check_given_state(e, t, n, names, tensors, &given));
     if (status != RK_OK) return rk_error_context(status, "table '%s'", table);
     status = load_given_keys(e, t, &given, "keys");

@@ -6,6 +6,8 @@
  *     oneDNN's matmul over the whole batch, each in the
  *                                                                  layout that oneDNN likes best, f32 and
  *                                                                  bf16
+ *     bench_limits sweep BYTES [--threads 2] [--repeat 5]          so many bytes of floats read, changed and
+ *     written by the smallest loop
  *     bench_limits predict M N K [--repeat 5]                      y = x W in f32 on one thread, as training
  *     has it (oneDNN) and as predictions have it
  *     bench_limits pages SPAN [--repeat 5]                         W7's rows, spread over so many bytes on
@@ -19,6 +21,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
+#include "base/thread/parallel.h"
 #include "gather.h"
 #include "gemm/gemm.h"
 #include "sort.h"
@@ -111,6 +114,33 @@ static void measure_gemm(int64_t m, int64_t n, int64_t k, int threads, int repea
     printf("}\n");
 }
 
+enum { SWEEP_VALUES = 1 << 13 }; /* of a task */
+typedef struct sweep {
+    float *values;
+    int64_t n;
+} sweep;
+
+static void sweep_values(void *context, size_t task, int thread) {
+    (void)thread;
+    const sweep *s = context;
+    int64_t first = (int64_t)task * SWEEP_VALUES,
+            last = first + SWEEP_VALUES < s->n ? first + SWEEP_VALUES : s->n;
+    for (int64_t i = first; i < last; i++) s->values[i] = s->values[i] * 0.5f + 1;
+}
+
+static void measure_sweep(int64_t n_bytes, int threads, int repeat) {
+    sweep s = {.n = n_bytes / (int64_t)sizeof *s.values};
+    check(rk_set_threads(threads));
+    s.values = huge_floats(s.n, 1);
+    printf("{\"seconds\": [");
+    for (int r = 0; r < repeat; r++) {
+        double begin = seconds_now();
+        rk_parallel_for(rk_block_count((size_t)s.n, SWEEP_VALUES), sweep_values, &s);
+        printf("%s%.9f", r ? ", " : "", seconds_now() - begin);
+    }
+    printf("]}\n");
+}
+
 /* One layer's product by turns: seconds of training's and of predictions', the least of all rounds. */
 static void measure_inference_gemm(int64_t m, int64_t n, int64_t k, int repeat) {
     enum { WORK = 200000000 };
@@ -187,11 +217,14 @@ int main(int argc, char **argv) {
         measure_gather(argv[2], threads, repeat);
     else if (argc >= 5 && strcmp(argv[1], "gemm") == 0)
         measure_gemm(atoll(argv[2]), atoll(argv[3]), atoll(argv[4]), threads, repeat);
+    else if (argc >= 3 && strcmp(argv[1], "sweep") == 0)
+        measure_sweep(atoll(argv[2]), threads, repeat);
     else if (argc >= 5 && strcmp(argv[1], "predict") == 0)
         measure_inference_gemm(atoll(argv[2]), atoll(argv[3]), atoll(argv[4]), repeat);
     else if (argc >= 3 && strcmp(argv[1], "pages") == 0)
         measure_page_accesses(atoll(argv[2]), repeat);
     else
-        die("usage: bench_limits gather DIRECTORY | gemm M N K | predict M N K | pages SPAN [options]");
+        die("usage: bench_limits gather DIRECTORY | gemm M N K | sweep BYTES | predict M N K | pages SPAN "
+            "[options]");
     return 0;
 }

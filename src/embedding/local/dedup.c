@@ -7,7 +7,10 @@
 
 enum {
     SCAN_IDS = 65536,
-    AT_ONCE = 8 /* a table with at most 1/8 of a thread's part of the uses is not cut */
+    AT_ONCE = 8, /* a table with at most 1/8 of a thread's part of the uses is not cut */
+    PIECES_PER_THREAD = 16,
+    LEAST_PIECE_USES = 1024,
+    MOST_PIECE_USES = 8192
 };
 
 typedef struct dedup_job {
@@ -172,6 +175,12 @@ static void sort_uses_of_part(void *context, size_t task, int thread) {
     rk_row_uses_sort_part(&p->batch_context->plans[t], (uint32_t)part, sort_scratch_of_thread(p, thread));
 }
 
+/* Each piece waits for its first rows, so they are as long as threads can still share them evenly. */
+static int64_t choose_piece_uses(int64_t n_uses, size_t n_threads) {
+    int64_t wanted = n_uses / (int64_t)(PIECES_PER_THREAD * n_threads);
+    return wanted < LEAST_PIECE_USES ? LEAST_PIECE_USES : wanted > MOST_PIECE_USES ? MOST_PIECE_USES : wanted;
+}
+
 static rk_status sort_uses_by_row(rk_embeddings *e, rk_batch_context *batch_context) {
     planning p = {e, batch_context, 0};
     size_t n_threads = (size_t)rk_parallel_threads(), n_tables = (size_t)e->n_tables;
@@ -181,9 +190,11 @@ static rk_status sort_uses_by_row(rk_embeddings *e, rk_batch_context *batch_cont
         RK_TRY(rk_row_uses_prepare(e, batch_context, t));
         p.n_uses += batch_context->plans[t].n;
     }
-    for (int32_t t = 0; t < e->n_tables; t++)
-        batch_context->plans[t].at_once =
-            batch_context->plans[t].n <= p.n_uses / (int64_t)(AT_ONCE * n_threads);
+    for (int32_t t = 0; t < e->n_tables; t++) {
+        rk_row_uses *plan = &batch_context->plans[t];
+        plan->at_once = plan->n <= p.n_uses / (int64_t)(AT_ONCE * n_threads);
+        plan->piece_uses = choose_piece_uses(p.n_uses, n_threads);
+    }
     rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, sort_uses_of_table, &p);
     parallel_for_pieces(&p, chunks_of_plan, count_uses_of_chunk);
     rk_parallel_for_work(n_tables, (uint64_t)p.n_uses, prefix_sum_counts_of_table, &p);

@@ -7,9 +7,8 @@
 
 enum {
     CHUNK_USES = 32768,
-    PART_USES = 4096, /* that a part has, about: sorted in the second cache, and few enough parts to scatter
+    PART_USES = 8192, /* that a part has, about: sorted in the second cache, and few enough parts to scatter
                          out to from the first */
-    PIECE_USES = 1024,
     MAX_USUAL_BITS = 11, /* more parts than this at once are scattered slowly */
     FETCH_AHEAD =
         16, /* uses, two cache lines: parts are too many for a processor to see where each goes on */
@@ -181,7 +180,9 @@ void rk_row_uses_prefix_sum(rk_row_uses *plan) {
             *place = at;
             at += count;
         }
-        pieces += plan->whole_parts ? 1 : (uint32_t)rk_block_count(at - plan->part_begins[p], PIECE_USES);
+        pieces += plan->whole_parts
+                      ? 1
+                      : (uint32_t)rk_block_count(at - plan->part_begins[p], (size_t)plan->piece_uses);
     }
     plan->part_begins[plan->n_parts] = at;
     plan->piece_begins[plan->n_parts] = pieces;
@@ -289,9 +290,9 @@ rk_use_piece rk_row_uses_piece(const rk_row_uses *plan, size_t piece) {
             high = middle;
     }
     if (plan->whole_parts) return (rk_use_piece){low, plan->part_begins[low], plan->part_begins[low + 1]};
-    int64_t first = plan->part_begins[low] + (int64_t)(piece - plan->piece_begins[low]) * PIECE_USES;
+    int64_t first = plan->part_begins[low] + (int64_t)(piece - plan->piece_begins[low]) * plan->piece_uses;
     return (rk_use_piece){low, find_row_boundary(plan, low, first),
-                          find_row_boundary(plan, low, first + PIECE_USES)};
+                          find_row_boundary(plan, low, first + plan->piece_uses)};
 }
 
 void rk_row_uses_release(rk_row_uses *plan) {

@@ -24,6 +24,7 @@ typedef struct rk_row_uses {
     uint32_t n_parts;
     bool in_order;         /* all uses go to one part, none is passed over */
     bool at_once;          /* made by one task */
+    int64_t piece_uses;    /* that a piece has, about */
     rk_row_use *uses;      /* [n], and some to spare; part p has uses part_begins[p] .. part_begins[p+1]-1 */
     rk_row_use *scratch;   /* [n] if n > RK_USES_SCRATCH, for the sorting of such parts */
     uint32_t *part_begins; /* [n_parts + 1] */

@@ -44,7 +44,7 @@ def model_of(case, kind):
     if kind not in ("lr", "fm", "two_tower"):
         out["dropout"] = case.one_of("dropout", 0, [0, 0, 0.3])
         out["batch_norm"] = kind not in ("mmoe", "ple") and case.maybe("batch_norm", 0.2)
-        out["activation"] = case.one_of("activation", "relu", ["relu", "gelu", "sigmoid", "tanh"])
+        out["activation"] = case.one_of("activation", "relu", ["relu", "gelu", "sigmoid", "tanh", "none"])
     if kind not in ("lr", "two_tower"):
         out["feature_dropout"] = case.one_of("feature_dropout", 0, [0, 0, 0, 0.2])
     own = {

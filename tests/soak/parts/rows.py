@@ -51,6 +51,13 @@ def draw_row(r, case, users, items, latent):
     }
 
 
+def timestamp(r, case, i):
+    """Seconds since the epoch, ten a row, some out of order."""
+    late = r.choice([0, 0, 0, 35]) if case.maybe("late_times", 0.5) else 0
+    digits = case.one_of("time_digits", 0, [0, 3])
+    return f"{1700000000 + 10 * i - late + r.randrange(1000) / 1000:.{digits}f}"
+
+
 def draw(case, n, split, users, items):
     r, chance = case.chance(f"rows/{split}"), case.chance("latent")
     latent = {
@@ -60,6 +67,9 @@ def draw(case, n, split, users, items):
     rows = [draw_row(r, case, users, items, latent) for _ in range(n)]
     if split == "train" and case.maybe("sorted", 0.1):
         rows.sort(key=lambda row: row["click"])
+    times = case.chance(f"times/{split}")
+    for i, row in enumerate(rows):
+        row["time"] = timestamp(times, case, i)
     return rows
 
 

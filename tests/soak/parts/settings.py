@@ -189,6 +189,8 @@ def make_dynamic(case, kind, features, embedding):
         dynamic = dynamic_table(case, name)
         if not dynamic:
             continue
+        if ttl := case.one_of(f"ttl/{name}", 0, [0, 0, 0, 400, 4000]):
+            dynamic = {**dynamic, "eviction": {**dynamic["eviction"], "ttl": ttl}}
         tables.setdefault(name, {"name": name}).update(dynamic)
         keyed.append(name)
         may_have_keys = name == "tags" or (name in ("user", "item") and kind != "two_tower" and not crossed)
@@ -274,8 +276,8 @@ def make(case, kinds=None):
     kind = case.one_of("kind", "dnn", kinds or SINGLE + SEVERAL + ["two_tower"])
     n_train = case.pick("rows", 300, lambda r: r.randint(150, 1200))
     users, items = case.one_of("users", 40, [40, 300]), case.one_of("items", 30, [30, 200])
-    batch = case.pick("batch", 50, lambda r: r.choice([20, 32, 50, 64, 100, 128, 257]))
-    n_train = min(n_train, batch * 25)
+    batch = case.pick("batch", 50, lambda r: r.choice([20, 32, 50, 64, 100, 128, 257, 600, 1100]))
+    n_train = min(n_train, batch * 25) + (batch if batch > 257 else 0)
     features, embedded = features_of(case, kind, users, items)
     labels = labels_of(case, kind)
     data = {
@@ -321,6 +323,8 @@ def make(case, kinds=None):
     if kind not in EQUAL_DIMS and kind != "lr" and case.maybe("other_dim", 0.2):
         embedding["tables"] = [{"name": "user", "dim": 3, "dtype": "f32"}]
     keyed = make_dynamic(case, kind, data["features"], embedding)
+    if any("ttl" in table.get("eviction", {}) for table in embedding.get("tables", [])) or case.maybe("timestamp", 0.1):
+        data["timestamp"] = "time"
     compose(case, kind, data["features"], embedding)
     train, n_steps = train_of(case, kind, n_train, batch)
     if kind == "two_tower":

@@ -22,6 +22,7 @@ COLUMNS = [
     "history",
     "weight",
     "group",
+    "time",
 ]
 
 

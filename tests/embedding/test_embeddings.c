@@ -256,6 +256,43 @@ static void test_same_bits_at_any_thread_count(void **state) {
         }
 }
 
+/* So many uses that an update is cut into pieces, whose number depends on the threads, within the uses of
+ * hot rows: each row takes one step. */
+static void test_pieces_end_between_rows(void **state) {
+    (void)state;
+    enum { MANY = 30000 };
+    static int64_t many_ids[MANY];
+    static float gradients[MANY * DIM], one[ROWS * DIM], many[ROWS * DIM];
+    static double sums[ROWS * DIM];
+    rk_feature_config f = feature("a", "t", RK_COMBINER_SUM, 0, false);
+    rk_rng rng = {6, 6, 0};
+    for (int i = 0; i < MANY; i++) many_ids[i] = i % 3 ? 7 + i % 2 : i / 3 % ROWS;
+    for (int threads = 1; threads <= 8; threads++) {
+        OK(rk_parallel_set_threads(threads));
+        rk_embeddings *e = make(RK_OPTIMIZER_ADAGRAD, &f, 1, RK_F32, 0.01);
+        rk_activation to = {gradients, DIM, NULL};
+        float before[ROWS * DIM];
+        OK(rk_embeddings_read_rows(e, "t", 0, ROWS, before));
+        OK(look_up(e, MANY, &(rk_ids){NULL, 1, many_ids, NULL}, &to));
+        rng = (rk_rng){6, 6, 0};
+        memset(sums, 0, sizeof sums);
+        for (int i = 0; i < MANY * DIM; i++) {
+            gradients[i] = (float)rk_rng_normal(&rng);
+            sums[many_ids[i / DIM] * DIM + i % DIM] += (double)gradients[i];
+        }
+        OK(apply_gradients(e, &to));
+        OK(rk_embeddings_read_rows(e, "t", 0, ROWS, threads == 1 ? one : many));
+        if (threads > 1) assert_memory_equal(one, many, sizeof one);
+        rk_slot slot[RK_MAX_SLOTS];
+        rk_optimizer_list_slots(rk_embeddings_table_optimizer(e, 0), slot);
+        for (int k = 0; k < ROWS * DIM; k++) {
+            double step = 0.01 * sums[k] / sqrt((double)slot[0].initial + sums[k] * sums[k]);
+            assert_true(fabs((double)one[k] - ((double)before[k] - step)) < 1e-5);
+        }
+        rk_embeddings_free(e);
+    }
+}
+
 /* Small steps vanish when bf16 is rounded to nearest; rounded stochastically they add up. */
 static void test_stochastic_rounding(void **state) {
     (void)state;
@@ -421,6 +458,7 @@ int main(void) {
         cmocka_unit_test(test_gradients_by_differences),
         cmocka_unit_test(test_optimizers),
         cmocka_unit_test(test_same_bits_at_any_thread_count),
+        cmocka_unit_test(test_pieces_end_between_rows),
         cmocka_unit_test(test_stochastic_rounding),
         cmocka_unit_test(test_clipped_weights_stay_clipped),
         cmocka_unit_test(test_frozen_and_l2),

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
+#include "base/thread/parallel.h"
 #include "embedding/dynamic/disk_keys.h"
 #include "embedding/dynamic/dynamic_table.h"
 
@@ -362,6 +363,54 @@ static void test_load_after_a_failed_rebuild(void **state) {
     rk_dynamic_free(t);
 }
 
+static void load_rows(rk_dynamic_table *t, const rk_key_info *loaded, int n) {
+    static int64_t loaded_keys[MOST];
+    for (int i = 0; i < n; i++) loaded_keys[i] = loaded[i].key;
+    rk_dynamic_begin_loading(t);
+    if (!t->disk_keys) OK(rk_dynamic_grow_rows(t, t->n_shared + n));
+    OK(rk_dynamic_load_keys(t, 0, n, loaded_keys, n));
+    for (int i = 0; i < n; i++) {
+        t->info[t->n_shared + i].last_batch = loaded[i].last_batch;
+        t->info[t->n_shared + i].count = loaded[i].count;
+    }
+    t->n_batches = 1000;
+    OK(rk_dynamic_finish_loading(t));
+}
+
+/* Keys in any order, counts that entries have no room for, and numbers that no table has. */
+static void test_loaded_rows(void **state) {
+    (void)state;
+    static rk_key_info loaded[MOST];
+    int before = rk_parallel_threads();
+    for (int n_threads = 1; n_threads <= 4; n_threads += 3)
+        for (int n = 1; n < MOST; n = 7 * n + 300) {
+            OK(rk_parallel_set_threads(n_threads));
+            rk_dynamic_table *memory = make_table(RK_EVICTION_LRU, MOST, NULL),
+                             *disk = make_table(RK_EVICTION_LRU, MOST, "elsewhere");
+            rk_rng rng = {(uint64_t)n, 11, 0};
+            for (int i = 0; i < n; i++)
+                loaded[i] = (rk_key_info){(int64_t)rk_rng_next(&rng), (int32_t)rk_rng_below(&rng, 1010) - 5,
+                                          (int32_t)rk_rng_below(&rng, 140000) - 10};
+            load_rows(memory, loaded, n);
+            load_rows(disk, loaded, n);
+            assert_true(!disk->info && disk->n_keys == n);
+            uint32_t n_over = 0;
+            for (int i = 0; i < n; i++) {
+                int64_t row = rk_dynamic_find_row(memory, loaded[i].key),
+                        other = rk_dynamic_find_row(disk, loaded[i].key);
+                assert_true(row && other);
+                assert_int_equal(memory->info[row].count, rk_dynamic_count_of_row(disk, other));
+                assert_int_equal(memory->info[row].last_batch, *rk_dynamic_last_batch(disk, other));
+                assert_in_range(memory->info[row].last_batch, 1, 1000);
+                n_over += memory->info[row].count > UINT16_MAX;
+            }
+            assert_int_equal(disk->counts_over.n_counted, n_over);
+            rk_dynamic_free(memory);
+            rk_dynamic_free(disk);
+        }
+    OK(rk_parallel_set_threads(before));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_a_list),
@@ -373,6 +422,7 @@ int main(void) {
         cmocka_unit_test(test_counts_of_rows_found_again),
         cmocka_unit_test(test_bounds_of_buckets),
         cmocka_unit_test(test_load_after_a_failed_rebuild),
+        cmocka_unit_test(test_loaded_rows),
         cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,7 +36,7 @@ static void list_candidates_of_bucket(rk_dynamic_table *t, const rk_key_bucket *
         t->candidate_counts[at + i] = (int32_t)rk_key_bucket_read_count(bucket, keys[i]);
 }
 
-enum { BUCKETS_AT_ONCE = 16 /* a task */ };
+enum { BUCKETS_AT_ONCE = 16 /* a task */, LOADED_ROWS_A_TASK = 1024 };
 
 static void list_keys_of_buckets(void *context, size_t task, int thread) {
     (void)thread;
@@ -319,19 +319,35 @@ static int64_t clamp_i64(int64_t value, int64_t least, int64_t most) {
     return value < least ? least : value > most ? most : value;
 }
 
-static rk_status take_loaded_disk_row(rk_dynamic_table *t, const rk_key_info *info) {
-    int64_t row = rk_dynamic_find_row(t, info->key);
-    if (!row) return RK_OK;
-    RK_TRY(rk_dynamic_reserve_counts_over(t, info->count > UINT16_MAX));
-    *rk_dynamic_last_batch(t, row) = info->last_batch;
-    rk_dynamic_add_to_disk_row(t, row, (uint32_t)info->count, false);
-    return RK_OK;
+static uint64_t count_loaded_counts_over(const rk_dynamic_table *t) {
+    uint64_t n = 0;
+    for (int64_t row = t->n_shared; row < t->n_used; row++) n += t->info[row].count > UINT16_MAX;
+    return n;
 }
 
-static rk_status take_loaded_disk_rows(rk_dynamic_table *t) {
-    for (int64_t row = t->n_shared; row < t->n_used; row++) RK_TRY(take_loaded_disk_row(t, &t->info[row]));
-    release_loaded_info(t);
-    return RK_OK;
+/* What was read of n rows, to where their keys are. */
+static void take_loaded_disk_rows(rk_dynamic_table *t, const rk_key_info *info, int64_t n) {
+    int64_t rows[LOADED_ROWS_A_TASK];
+    for (int64_t i = 0; i < n; i++) rows[i] = info[i].key;
+    (void)rk_dynamic_find_rows_of_uses(t, &(rk_key_uses){.keys = rows, .rows = rows, .n = n});
+    for (int64_t i = 0; i < n; i++) {
+        if (rows[i] < t->n_shared) continue;
+        *rk_dynamic_last_batch(t, rows[i]) = info[i].last_batch;
+        rk_dynamic_add_to_disk_row(t, rows[i], (uint32_t)info[i].count, false);
+    }
+}
+
+static void check_loaded_rows(void *context, size_t task, int thread) {
+    (void)thread;
+    rk_dynamic_table *t = context;
+    int64_t first = t->n_shared + (int64_t)task * LOADED_ROWS_A_TASK,
+            n = rk_min_i64(LOADED_ROWS_A_TASK, t->n_used - first);
+    rk_key_info *info = t->info + first;
+    for (int64_t i = 0; i < n; i++) {
+        info[i].last_batch = (int32_t)clamp_i64(info[i].last_batch, 1, t->n_batches - t->first_batch);
+        if (info[i].count < 0) info[i].count = 0;
+    }
+    if (t->disk_keys) take_loaded_disk_rows(t, info, n);
 }
 
 /* Numbers that no table has are taken for the nearest that one may have. */
@@ -343,12 +359,10 @@ rk_status rk_dynamic_finish_loading(rk_dynamic_table *t) {
     t->totals.n_admitted = clamp_i64(t->totals.n_admitted, 0, INT64_MAX / 2);
     t->totals.n_evicted = clamp_i64(t->totals.n_evicted, 0, INT64_MAX / 2);
     t->totals.n_refused = clamp_i64(t->totals.n_refused, 0, INT64_MAX / 2);
-    for (int64_t row = t->n_shared; row < t->n_used; row++) {
-        t->info[row].last_batch =
-            (int32_t)clamp_i64(t->info[row].last_batch, 1, t->n_batches - t->first_batch);
-        if (t->info[row].count < 0) t->info[row].count = 0;
-    }
-    if (t->disk_keys) RK_TRY(take_loaded_disk_rows(t));
+    if (t->disk_keys) RK_TRY(rk_dynamic_reserve_counts_over(t, count_loaded_counts_over(t)));
+    rk_parallel_for(rk_block_count((size_t)(t->n_used - t->n_shared), LOADED_ROWS_A_TASK), check_loaded_rows,
+                    t);
+    if (t->disk_keys) release_loaded_info(t);
     for (int64_t i = 0; i < t->n_candidates; i++)
         if (t->candidate_counts[i] > 1)
             rk_key_bucket_add_count(&t->buckets[rk_dynamic_bucket_of_key(&t->config, t->candidate_keys[i])],

@@ -42,6 +42,7 @@ static void insert(rk_disk_keys *keys, uint64_t hash, int i) {
                        (uint64_t)i << 34 | (uint64_t)i};
     rk_disk_key_block *block = rk_disk_keys_block_of(keys, k->entry);
     assert_int_equal(block->counts[k->entry % RK_BLOCK_ENTRIES], 0);
+    assert_true(rk_disk_keys_read_where(keys, k->entry) == 0);
     block->counts[k->entry % RK_BLOCK_ENTRIES] = k->count;
     rk_disk_keys_write_where(keys, k->entry, k->where);
 }
@@ -67,6 +68,7 @@ static void check(const rk_disk_keys *keys, bool stays) {
 
 static void forget(rk_disk_keys *keys, int i) {
     rk_disk_keys_remove(keys, known[i].entry);
+    rk_disk_keys_write_where(keys, known[i].entry, 0);
     assert_true(rk_disk_keys_find(keys, known[i].hash) == RK_NO_ENTRY);
     known[i] = known[--n_known];
 }

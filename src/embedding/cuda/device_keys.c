@@ -2,9 +2,10 @@
  * device has the rows' values. */
 #include <string.h>
 
-#include "base/thread/parallel_failure.h"
+#include "base/integers.h"
 #include "base/memory.h"
 #include "base/thread/parallel.h"
+#include "base/thread/parallel_failure.h"
 #include "embedding/cuda/device_tables_internal.h"
 
 void rk_device_keys_release(rk_device_keys *keys) {
@@ -135,9 +136,13 @@ rk_status rk_device_tables_map_keys_to_rows(rk_device_tables *d, const rk_ids *i
     return RK_OK;
 }
 
-/* Of a new row: values that the device has not got. */
+static size_t row_bytes(const rk_cuda_table *table) {
+    return (size_t)table->dim * rk_dtype_bytes((rk_dtype)table->dtype);
+}
+
+/* Of a new row: values that the device has not got. What follows them may be f32. */
 static size_t new_value_bytes(const rk_cuda_table *table) {
-    return table->has_cold_rows ? 0 : (size_t)table->dim * rk_dtype_bytes((rk_dtype)table->dtype);
+    return table->has_cold_rows ? 0 : rk_round_up(row_bytes(table), sizeof(float));
 }
 
 /* Of table t, the groups of buckets that the batch was dealt to. */
@@ -162,12 +167,11 @@ void rk_device_tables_pack_new_rows(const rk_device_tables *d, rk_cuda_new_row *
         for (size_t g = 0; g < count_bucket_groups(d, t); g++) {
             const rk_table *home = d->homes[t];
             const rk_key_group *group = &home->dynamic->groups[g];
-            size_t bytes = new_value_bytes(&d->tables[t]);
+            size_t bytes = new_value_bytes(&d->tables[t]), n = row_bytes(&d->tables[t]);
             for (size_t k = 0; k < group->n_created; k++) {
                 const rk_new_key *key = &group->created[k];
                 if (!key->row) continue;
-                if (bytes)
-                    memcpy(values + at, (const char *)home->rows.data + (size_t)key->row * bytes, bytes);
+                if (bytes) memcpy(values + at, (const char *)home->rows.data + (size_t)key->row * n, n);
                 *rows++ = (rk_cuda_new_row){
                     key->key, bytes ? at : (uint64_t)rk_dynamic_shared_row(home->dynamic, key->key),
                     (uint32_t)t, (uint32_t)key->row};

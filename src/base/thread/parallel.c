@@ -133,6 +133,7 @@ static void reset_pools_after_fork(void) {
         free(pool->workers);
         pool->workers = NULL;
         pool->n_workers = 0;
+        pool->stop = false; /* which another thread may have been about to take back */
     }
 }
 

@@ -163,17 +163,6 @@ static rk_status read_answer_of_keys(const rk_sharded *s, rk_in_flight_batch *j,
     return RK_OK;
 }
 
-/* Owners' words of the keys that they were asked for. */
-static rk_status exchange_answers_of_keys(rk_sharded *s, rk_in_flight_batch *j) {
-    RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
-    for (int32_t r = 0; r < s->size; r++) RK_TRY(pack_answer_of_keys(s, j, r));
-    RK_TRY(rk_all_to_all_begin(s->comm, RK_CHANNEL_IDS, s->messages, NULL, NULL, &all_to_all));
-    RK_TRY(rk_all_to_all_wait(all_to_all));
-    for (int32_t r = 0; r < s->size; r++)
-        RK_TRY(read_answer_of_keys(s, j, r, &rk_all_to_all_received_messages(all_to_all)[r]));
-    return RK_OK;
-}
-
 static rk_status pack_shared_row_flags_of_owner(const rk_sharded *s, rk_in_flight_batch *j, int32_t owner) {
     size_t n_bytes = 0;
     for (int32_t i = 0; i < s->n_streams_of[owner]; i++) {
@@ -188,18 +177,26 @@ static rk_status pack_shared_row_flags_of_owner(const rk_sharded *s, rk_in_fligh
     return RK_OK;
 }
 
-static rk_status exchange_shared_row_flags(rk_sharded *s, rk_in_flight_batch *j) {
+static rk_status read_shared_row_flags(const rk_sharded *s, rk_in_flight_batch *j, int32_t trainer,
+                                       const rk_message *from) {
+    size_t at = 0;
+    for (int32_t i = 0; i < rk_sharded_n_local_streams(s); i++)
+        RK_TRY(rk_in_flight_batch_drop_gradients_of_absent_keys(
+            s, j, rk_sharded_stored_feature(s, trainer, i), trainer, from, &at));
+    return RK_OK;
+}
+
+typedef rk_status pack_for_rank(const rk_sharded *s, rk_in_flight_batch *j, int32_t rank);
+typedef rk_status read_from_rank(const rk_sharded *s, rk_in_flight_batch *j, int32_t rank,
+                                 const rk_message *from);
+
+static rk_status exchange(rk_sharded *s, rk_in_flight_batch *j, pack_for_rank *pack, read_from_rank *read) {
     RK_AUTO(rk_all_to_all_auto_free) rk_all_to_all *all_to_all = NULL;
-    for (int32_t r = 0; r < s->size; r++) RK_TRY(pack_shared_row_flags_of_owner(s, j, r));
+    for (int32_t r = 0; r < s->size; r++) RK_TRY(pack(s, j, r));
     RK_TRY(rk_all_to_all_begin(s->comm, RK_CHANNEL_IDS, s->messages, NULL, NULL, &all_to_all));
     RK_TRY(rk_all_to_all_wait(all_to_all));
-    for (int32_t r = 0; r < s->size; r++) {
-        size_t at = 0;
-        for (int32_t i = 0; i < rk_sharded_n_local_streams(s); i++)
-            RK_TRY(rk_in_flight_batch_drop_gradients_of_absent_keys(
-                s, j, rk_sharded_stored_feature(s, r, i), r, &rk_all_to_all_received_messages(all_to_all)[r],
-                &at));
-    }
+    for (int32_t r = 0; r < s->size; r++)
+        RK_TRY(read(s, j, r, &rk_all_to_all_received_messages(all_to_all)[r]));
     return RK_OK;
 }
 
@@ -212,7 +209,8 @@ static bool keys_share_rows(const rk_sharded *s) {
 rk_status rk_in_flight_batch_exchange_key_answers(rk_sharded *s, rk_in_flight_batch *j) {
     j->keys = (rk_key_counts){.n_tables = s->n_dynamic};
     if (!s->n_dynamic) return RK_OK;
-    RK_TRY(exchange_answers_of_keys(s, j));
+    RK_TRY(exchange(s, j, pack_answer_of_keys, read_answer_of_keys));
     RK_TRY(rk_in_flight_batch_map_absent_keys(s, j));
-    return j->kind == RK_IN_FLIGHT_TRAIN && keys_share_rows(s) ? exchange_shared_row_flags(s, j) : RK_OK;
+    if (j->kind != RK_IN_FLIGHT_TRAIN || !keys_share_rows(s)) return RK_OK;
+    return exchange(s, j, pack_shared_row_flags_of_owner, read_shared_row_flags);
 }

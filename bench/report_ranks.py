@@ -47,7 +47,7 @@ def hybrid_markdown(result):
               "their sum in sync, the larger of both in the other modes; apart, one way of the trainer's link."]
     for link in result["links"]:
         parts += link_part(link, result["samples"])
-    parts += auc_part(result["auc"])
+    parts += auc_part(result["auc"]) if result["auc"] else []
     parts += ["## Goals", goal_table(result["goals"])]
     parts += ["## Equality", f"Before: {len(result['check']['losses'])} steps of a small case have the same losses, bit for bit, in one process and over four ranks (`cluster.virtual_shards: 4`); "
               f"with staleness 3 two runs have the same bits. Losses go from {result['check']['losses'][0]:.6f} to {result['check']['losses'][-1]:.6f}."]

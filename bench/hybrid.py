@@ -20,14 +20,14 @@ N_RANKS = 4
 PROGRAMS = ROOT / "build" / "bench"
 SEEDS = 5
 SYNC_DELAYS, STALE_DELAYS = 5, 2  # one after the other in a step: ids, rows, parts of the dense sum, the sum, gradients; the sum's two alone
-LOSSY = [{"wire": "bf16"}, {"wire_dense": "int8"}, {"wire": "bf16", "wire_dense": "int8"}]
+LOSSY = [{"wire": "bf16"}, {"wire_dense": "int8"}, {"wire": "bf16", "wire_dense": "int8"}, {"wire": "bf16", "wire_dense": "powersgd"}]
 PEERS = {"TorchRec": "", "TorchRec fp16": "fp16", "TorchRec PowerSGD": "powersgd"}
 HOLDERS = 3  # of the ranks, where training and rows are apart
 NOTES = ("One training step of W4's model, tables capped at 100,000 rows, 4,096 samples a step over 4 ranks, each on a host of its own (a network namespace) whose link has the "
          "rate and one-way delay named. sync: staleness 0. stale N: rows lag behind by up to N batches, the dense part does not (Persia's hybrid). Every rank trains and holds rows, with one "
          "thread; or, apart: one rank trains, with two threads, and three only hold rows (`cluster.embedding_ranks: 3`), so that no dense gradients travel, rows come one way of the trainer's "
          "link and gradients go the other. A step's time is the mean of the timed steps. Peer: TorchRec's DistributedModelParallel over gloo, tables whole on a rank (its planner), Adagrad fused, dense part "
-         "by DistributedDataParallel; lossy: its dense gradients by PyTorch's communication hooks, fp16 or PowerSGD of rank 4. Ours: `wire` is of rows and, unless `wire_dense` follows, of dense gradients. Ranks share this machine's cores, so the ranks' compute, which stands in the table as their CPU seconds by the cores, does not get faster by having four.")
+         "by DistributedDataParallel; lossy: its dense gradients by PyTorch's communication hooks, fp16 or PowerSGD of rank 4. Ours (powersgd of rank 4 too): `wire` is of rows and, unless `wire_dense` follows, of dense gradients. Ranks share this machine's cores, so the ranks' compute, which stands in the table as their CPU seconds by the cores, does not get faster by having four.")
 
 
 def case_of(small):

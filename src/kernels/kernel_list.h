@@ -60,6 +60,9 @@
     X(rk_values_multiply_add,                                                                                \
       (const rk_real *a, const rk_real *b, const rk_real *c, int64_t n, rk_real *out), (a, b, c, n, out))    \
     X(rk_squares_sum, (const float *values, int64_t n, double *sum), (values, n, sum))                       \
+    X(rk_low_rank_times_columns, (const rk_low_rank_args *args), (args))                                     \
+    X(rk_low_rank_times_rows, (const rk_low_rank_args *args), (args))                                        \
+    X(rk_low_rank_add, (const rk_low_rank_args *args), (args))                                               \
     X(rk_panel_product, (const rk_panel_product_args *args), (args))                                         \
     X(rk_sample_candidate_loss, (rk_sample_candidate_loss_args *args), (args))                               \
     X(rk_code_products,                                                                                      \

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "kernels/batch_norm.h"
+#include "kernels/low_rank.h"
 #include "kernels/sample_candidate_loss.h"
 #include "kernels/dropout_mask.h"
 #include "kernels/index_scan.h"

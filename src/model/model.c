@@ -61,11 +61,11 @@ rk_status rk_model_read_before_images(rk_model *model, const char *name, int64_t
 }
 
 rk_status rk_model_residual_state_dict(rk_model *model, rk_state_dict *state) {
-    return rk_residual_state_dict(&model->reducer->residual, state);
+    return rk_reducer_state_dict(model->reducer, state);
 }
 
 rk_status rk_model_read_residual(rk_model *model, const char *name, size_t n, const void *values) {
-    return rk_residual_read(&model->reducer->residual, name, n, values);
+    return rk_reducer_read(model->reducer, name, n, values);
 }
 
 rk_status rk_model_load_keys(rk_model *model, const rk_stored_keys *keys) {

@@ -23,14 +23,21 @@ static inline void rk_model_auto_free(rk_model **model) { /* for RK_AUTO */
     rk_model_free(*model);
 }
 
+/* What dense gradients travel as between trainers: rounded; or, with vectors, by PowerSGD
+ * (model/step/powersgd.h). */
+typedef struct rk_dense_wire {
+    rk_sum_wire rounding;
+    int32_t n_vectors;
+} rk_dense_wire;
+
 /* The ranks over which a model is sharded. */
 typedef struct rk_model_cluster {
     rk_comm *comm;              /* of all of them */
     rk_planner_request request; /* all but tables, features, optimizer */
     const rk_batch
         *sample; /* of the data: tables are asked for what it asks for; NULL: for one id of each feature */
-    bool asynchronous;      /* dense gradients are applied `staleness` batches late, too */
-    rk_sum_wire dense_wire; /* what their sums travel as between trainers */
+    bool asynchronous; /* dense gradients are applied `staleness` batches late, too */
+    rk_dense_wire dense_wire;
 } rk_model_cluster;
 
 typedef struct rk_model_options {
@@ -145,8 +152,10 @@ rk_model_comm_traffic rk_model_count_comm_traffic(const rk_model *model);
 rk_status rk_model_state_dict(rk_model *model, rk_state_dict *state);
 rk_status rk_model_read_before_images(rk_model *model, const char *name, int64_t n, int64_t record_bytes,
                                       const void *records);
-/* What this trainer has kept back of dense gradients (model/step/residual.h), as a tensor beside those of the
- * state, where there is such; and back from a checkpoint's, of each trainer. */
+/* That dense gradients of a step take as they travel, before any cut into buckets. */
+size_t rk_model_dense_wire_bytes(const rk_model *model, rk_dense_wire wire);
+/* What this trainer keeps of dense gradients from step to step (model/step/reducer.h), as tensors beside
+ * those of the state, where there are such; and back from a checkpoint's, of each trainer. */
 rk_status rk_model_residual_state_dict(rk_model *model, rk_state_dict *state);
 rk_status rk_model_read_residual(rk_model *model, const char *name, size_t n, const void *values);
 /* Of a checkpoint's tensor of 64-bit integers, before the state is made that values are read into: keys of a

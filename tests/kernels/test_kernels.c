@@ -247,6 +247,72 @@ static void test_sums_and_products(void **state) {
             }
 }
 
+enum {
+    LOW_RANK_ROWS = 7,
+    LOW_RANK_COLS = 75,
+    MOST_VECTORS = 5,
+    LOW_RANK_VALUES = LOW_RANK_ROWS * LOW_RANK_COLS
+};
+
+/* By the letter of kernels/low_rank.h, over what p, q and out had. */
+static void expect_low_rank(const rk_low_rank_args *a, int kernel, float *p, float *q, float *out) {
+    for (int64_t i = 0; i < a->rows; i++)
+        for (int64_t j = 0; j < a->cols; j++) out[i * a->m_stride + j] = a->m[i * a->m_stride + j];
+    for (int32_t k = 0; k < a->n_vectors; k++) {
+        float *pk = p + k * a->p_stride, *qk = q + k * a->q_stride;
+        for (int64_t i = 0; kernel == 0 && i < a->rows; i++)
+            pk[i] = rk_dot_product_by_lanes(a->m + i * a->m_stride, qk, a->cols);
+        for (int64_t j = 0; kernel == 1 && j < a->cols; j++) {
+            qk[j] = 0;
+            for (int64_t i = 0; i < a->rows; i++) qk[j] += a->m[i * a->m_stride + j] * pk[i];
+        }
+        for (int64_t i = 0; i < a->rows; i++)
+            for (int64_t j = 0; j < a->cols; j++) out[i * a->m_stride + j] += a->scale * pk[i] * qk[j];
+    }
+}
+
+static void check_low_rank(const rk_low_rank_args *args, int kernel, int isa, const float *from) {
+    static float p[2][MOST_VECTORS * LOW_RANK_ROWS], q[2][MOST_VECTORS * LOW_RANK_COLS],
+        out[2][LOW_RANK_VALUES];
+    void (*const *const all[])(const rk_low_rank_args *) = {rk_low_rank_times_columns_on,
+                                                            rk_low_rank_times_rows_on, rk_low_rank_add_on};
+    for (int copy = 0; copy < 2; copy++) {
+        memcpy(p[copy], from, sizeof *p);
+        memcpy(q[copy], from + 11, sizeof *q);
+        memset(out[copy], 0, sizeof *out);
+    }
+    rk_low_rank_args a = *args;
+    a.p = p[0], a.q = q[0], a.out = out[0];
+    all[kernel][isa](&a);
+    expect_low_rank(args, kernel, p[1], q[1], out[1]);
+    if (kernel < 2) memset(out[1], 0, sizeof *out);
+    assert_memory_equal(p[0], p[1], sizeof *p);
+    assert_memory_equal(q[0], q[1], sizeof *q);
+    assert_memory_equal(out[0], out[1], sizeof *out);
+}
+
+static void test_low_rank(void **state) {
+    (void)state;
+    tried("rk_low_rank_times_columns", true);
+    tried("rk_low_rank_times_rows", true);
+    tried("rk_low_rank_add", true);
+    static float m[LOW_RANK_VALUES], from[MOST_VECTORS * LOW_RANK_COLS + 11];
+    randomize(m, LOW_RANK_VALUES);
+    randomize(from, sizeof from / sizeof *from);
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++)
+        for (int64_t cols = 1; cols <= LOW_RANK_COLS; cols++)
+            for (int trial = 0; trial < 3 * MOST_VECTORS; trial++)
+                check_low_rank(&(rk_low_rank_args){.rows = 1 + (cols + trial) % LOW_RANK_ROWS,
+                                                   .cols = cols,
+                                                   .n_vectors = 1 + trial / 3,
+                                                   .m = m,
+                                                   .m_stride = LOW_RANK_COLS,
+                                                   .p_stride = LOW_RANK_ROWS,
+                                                   .q_stride = LOW_RANK_COLS,
+                                                   .scale = cols % 2 ? 1 : -1},
+                               trial % 3, isa, from);
+}
+
 static void test_squares_sum(void **state) {
     (void)state;
     tried("rk_squares_sum", true);
@@ -458,12 +524,19 @@ static void test_no_kernel_escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_row),           cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_dropout_again),        cmocka_unit_test(test_batch_norm),
-        cmocka_unit_test(test_relu_and_column_sums), cmocka_unit_test(test_sums_and_products),
-        cmocka_unit_test(test_squares_sum),          cmocka_unit_test(test_interaction),
-        cmocka_unit_test(test_panel_product),        cmocka_unit_test(test_candidate_row),
-        cmocka_unit_test(test_index_scan),           cmocka_unit_test(test_sort_uses),
+        cmocka_unit_test(test_random_row),
+        cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_dropout_again),
+        cmocka_unit_test(test_batch_norm),
+        cmocka_unit_test(test_relu_and_column_sums),
+        cmocka_unit_test(test_sums_and_products),
+        cmocka_unit_test(test_low_rank),
+        cmocka_unit_test(test_squares_sum),
+        cmocka_unit_test(test_interaction),
+        cmocka_unit_test(test_panel_product),
+        cmocka_unit_test(test_candidate_row),
+        cmocka_unit_test(test_index_scan),
+        cmocka_unit_test(test_sort_uses),
         cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

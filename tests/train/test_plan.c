@@ -89,26 +89,31 @@ static void test_ranks_of_one_host(void **state) {
     static const struct {
         const char *run;
         double value, dense; /* bytes of a value, and of dense gradients by their number */
-    } wires[] = {{RUN(2000, ""), 4, 4},
-                 {RUN(2000, "cluster: {wire: bf16}\n"), 2, 2},
-                 {RUN(2000, "cluster: {wire_dense: bf16}\n"), 4, 2},
-                 {RUN(2000, "cluster: {wire_dense: int8}\n"), 4, 1 + 2 * 4 / 273.0},
-                 {RUN(2000, "cluster: {wire: bf16, wire_dense: f32}\n"), 2, 4},
-                 {RUN(2000, "device: cuda\ncluster: {wire: bf16}\n"), 2, 4}};
+    } wires[] = {
+        {RUN(2000, ""), 4, 4},
+        {RUN(2000, "cluster: {wire: bf16}\n"), 2, 2},
+        {RUN(2000, "cluster: {wire_dense: bf16}\n"), 4, 2},
+        {RUN(2000, "cluster: {wire_dense: int8}\n"), 4, 1 + 2 * 4 / 273.0},
+        {RUN(2000, "cluster: {wire_dense: powersgd, powersgd_rank: 1}\n"), 4, 4 * (32 + 8 + 17) / 273.0},
+        {RUN(2000, "cluster: {wire: bf16, wire_dense: f32}\n"), 2, 4},
+        {RUN(2000, "device: cuda\ncluster: {wire: bf16}\n"), 2, 4}};
     double dense_bytes = 0;
     for (size_t i = 0; i < sizeof wires / sizeof *wires; i++) {
         OK(plan_of(wires[i].run, host, usual, &config, &plan));
         double *parts = plan->ranks[1].parts, memory = 20e9 / 2, value = wires[i].value,
                u = plan->loads[0].local_rows, v = plan->loads[1].local_rows, parameters = 32 * 8 + 8 + 8 + 1,
                dense = plan->ranks[1].bytes[RK_PLAN_MEMORY_DENSE];
+        bool is_powersgd = strstr(wires[i].run, "powersgd"),
+             has_residual = is_powersgd || strstr(wires[i].run, "int8");
         if (i == 0) dense_bytes = dense;
-        near(dense, dense_bytes + (i == 3 ? 2 * sizeof(float) * parameters : 0), 1e-6);
+        near(dense, dense_bytes + (has_residual ? 2 * sizeof(float) * parameters : 0), 1e-6);
         assert_true(plan->placements[0].n_parts == 2 && plan->placements[1].replicated);
         near(parts[RK_PLAN_PART_IDS], u / 2 * 4 * 4 / memory + 10e-6, 1e-12);
         near(parts[RK_PLAN_PART_ROWS], u / 2 * 16 * value * 4 / memory + 10e-6, 1e-12);
         near(parts[RK_PLAN_PART_GRADIENTS],
              u / 2 * 16 * value * 4 / memory + 10e-6 + v * (16 * value + 4) * 4 / memory + 10e-6, 1e-12);
-        near(parts[RK_PLAN_PART_ALL_REDUCE], parameters * wires[i].dense * (4 + 2.5) / memory + 20e-6, 1e-12);
+        near(parts[RK_PLAN_PART_ALL_REDUCE],
+             parameters * wires[i].dense * (4 + 2.5) / memory + (is_powersgd ? 40e-6 : 20e-6), 1e-12);
         rk_plan_free(plan);
         rk_config_free(config);
     }

@@ -181,7 +181,7 @@ static rk_status cpu_engine_finish(rk_model *model, const rk_local_batch *batch,
     if (status != RK_OK)
         return rk_model_skip_non_finite_step(model, rk_model_restore_statistics(model, status), loss);
     uint64_t begin = rk_trace_begin();
-    rk_residual_accept(&model->reducer->residual);
+    rk_reducer_accept(model->reducer);
     rk_dense_optimizer_apply(model->optimizer);
     rk_trace_end(begin, "update dense");
     if (model->stale) model->now = !model->now;

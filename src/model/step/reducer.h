@@ -8,6 +8,7 @@
 #define RK_MODEL_STEP_REDUCER_H
 
 #include "model/model_internal.h"
+#include "model/step/powersgd.h"
 #include "model/step/residual.h"
 
 enum { RK_BUCKET_VALUES = 1 << 19 }; /* dense gradients of a bucket, at least: 2 MB */
@@ -28,18 +29,26 @@ struct rk_reducer {
     rk_model *model;
     int64_t depth;
     double wait_s;
-    rk_residual residual; /* accepted by who applies the step */
+    rk_residual residual;
+    rk_powersgd powersgd; /* of 0 vectors: gradients travel otherwise */
 };
 
 /* Of a model that does not train, or trains on a GPU; free does nothing. */
 rk_reducer *rk_reducer_none(void);
 /* For one process, which waits for no other. */
 rk_status rk_reducer_self_create(rk_model *model, rk_reducer **out);
-/* Over ranks. depth: steps whose dense gradients may be applied late (`cluster.asynchronous`); 0 with int8.
- * Call it on trainers, after the graph is finished. */
-rk_status rk_reducer_ranks_create(rk_model *model, int64_t depth, rk_sum_wire wire, rk_reducer **out);
+/* Over ranks. depth: steps whose dense gradients may be applied late (`cluster.asynchronous`); 0 where
+ * something is kept back of them. Call it on trainers, after the graph is finished. */
+rk_status rk_reducer_ranks_create(rk_model *model, int64_t depth, rk_dense_wire wire, rk_reducer **out);
 
 /* Whether the gradients in the graph's place are finite; the error names step and parameter. */
 rk_status rk_reducer_check_dense_gradients(const rk_reducer *reducer);
+
+/* The step that was waited for changes the parameters. */
+void rk_reducer_accept(rk_reducer *reducer);
+/* What is kept from step to step, as tensors beside those of the state; and back from a checkpoint's, of each
+ * trainer (model/step/residual.h). */
+rk_status rk_reducer_state_dict(rk_reducer *reducer, rk_state_dict *state);
+rk_status rk_reducer_read(rk_reducer *reducer, const char *name, size_t n, const void *values);
 
 #endif

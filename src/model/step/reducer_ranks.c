@@ -32,7 +32,7 @@ typedef struct reduction {
 
 typedef struct reducer_ranks {
     rk_reducer reducer;
-    rk_sum_wire wire;
+    rk_dense_wire wire;
     size_t bucket; /* dense gradients that are summed together; the first ones may be fewer */
     rk_progress_thread progress_thread; /* runs where there are several buckets */
     reduction *reductions;              /* [n_reductions]: depth + 1 */
@@ -47,7 +47,7 @@ static reduction *reduction_of_step(const reducer_ranks *r, int64_t number) {
 /* Of the gradients from `from` on. */
 static rk_sum_rounding rounding_of(const reducer_ranks *r, size_t from) {
     const rk_residual *residual = &r->reducer.residual;
-    rk_sum_rounding rounding = {.wire = r->wire};
+    rk_sum_rounding rounding = {.wire = r->wire.rounding};
     if (residual->n) rounding.residual = residual->values + from, rounding.next = residual->next + from;
     return rounding;
 }
@@ -111,7 +111,10 @@ static rk_status ranks_post_status(rk_reducer *reducer, const rk_local_batch *lo
         ranks->messages[t] = (rk_message){at->mine, sizeof *at->mine + loss_bytes};
     RK_TRY(
         rk_all_to_all_begin(ranks->trainers, RK_CHANNEL_VALUES, ranks->messages, NULL, NULL, &at->statuses));
-    RK_TRY(begin_bucket_all_reduces(r, 0));
+    if (r->wire.n_vectors)
+        RK_TRY(rk_powersgd_begin(&reducer->powersgd, ranks->trainers, at->values, &reducer->residual));
+    else
+        RK_TRY(begin_bucket_all_reduces(r, 0));
     r->n_posted++;
     return RK_OK;
 }
@@ -165,7 +168,10 @@ static rk_status ranks_wait_status(rk_reducer *reducer, const rk_batch *batch, d
     double began = rk_clock_seconds();
     size_t n;
     float *gradients = rk_graph_gradients(model->graph, &n);
-    rk_status status = receive_statuses(model, at, batch, loss), summed = wait_all_reduces(at);
+    rk_status status = receive_statuses(model, at, batch, loss),
+              summed = r->wire.n_vectors ? rk_powersgd_finish(&reducer->powersgd, model->ranks->trainers,
+                                                              status == RK_OK, &reducer->residual)
+                                         : wait_all_reduces(at);
     rk_all_to_all_free(at->statuses);
     at->statuses = NULL;
     reducer->wait_s += rk_clock_seconds() - began;
@@ -187,6 +193,7 @@ static void free_reducer_ranks(rk_reducer *reducer) {
         rk_free(at->mine);
         if (reducer->depth) rk_free(at->values);
     }
+    rk_powersgd_release(&reducer->powersgd);
     rk_residual_release(&reducer->residual);
     RK_FREE_ALL(r->reductions, r);
 }
@@ -203,7 +210,7 @@ static rk_status split_gradients_into_buckets(reducer_ranks *r, size_t n) {
     size_t n_reductions = (size_t)r->reducer.depth + 1,
            most = MAX_BUCKETS / n_reductions ? MAX_BUCKETS / n_reductions : 1;
     r->bucket = n / most < RK_BUCKET_VALUES ? RK_BUCKET_VALUES : n / most + 1;
-    return n > r->bucket && ranks->roles.n_trainers > 1
+    return n > r->bucket && ranks->roles.n_trainers > 1 && !r->wire.n_vectors
                ? rk_progress_thread_init(&r->progress_thread, ranks->trainers)
                : RK_OK;
 }
@@ -215,8 +222,11 @@ static rk_status init_reducer_ranks(reducer_ranks *r) {
         loss_bytes = (size_t)(rk_ranks_n_micro_batches(ranks, ranks->rank) * model->n_tasks) * sizeof(double);
     float *gradients = rk_graph_gradients(model->graph, &n);
     RK_TRY(split_gradients_into_buckets(r, n));
-    if (r->wire == RK_SUM_INT8)
+    if (r->wire.rounding == RK_SUM_INT8 || r->wire.n_vectors)
         RK_TRY(rk_residual_init(&r->reducer.residual, n, ranks->rank, ranks->roles.n_trainers));
+    if (r->wire.n_vectors)
+        RK_TRY(
+            rk_powersgd_init(&r->reducer.powersgd, model->graph, r->wire.n_vectors, ranks->roles.n_trainers));
     RK_TRY(rk_alloc((size_t)r->reducer.depth + 1, sizeof *r->reductions, &r->reductions));
     r->n_reductions = (size_t)r->reducer.depth + 1;
     for (size_t i = 0; i < r->n_reductions; i++) {
@@ -228,7 +238,7 @@ static rk_status init_reducer_ranks(reducer_ranks *r) {
     return RK_OK;
 }
 
-rk_status rk_reducer_ranks_create(rk_model *model, int64_t depth, rk_sum_wire wire, rk_reducer **out) {
+rk_status rk_reducer_ranks_create(rk_model *model, int64_t depth, rk_dense_wire wire, rk_reducer **out) {
     reducer_ranks *r;
     RK_TRY(rk_alloc(1, sizeof *r, &r));
     r->reducer = (rk_reducer){.ops = &ranks_ops, .model = model, .depth = depth};

@@ -45,19 +45,3 @@ rk_status rk_reducer_self_create(rk_model *model, rk_reducer **out) {
     *out = &r->reducer;
     return RK_OK;
 }
-
-static void free_reducer_none(rk_reducer *reducer) {
-    (void)reducer;
-}
-
-rk_reducer *rk_reducer_none(void) {
-    static const rk_reducer_ops ops = {.free = free_reducer_none};
-    static rk_reducer none = {.ops = &ops};
-    return &none;
-}
-
-rk_status rk_reducer_check_dense_gradients(const rk_reducer *reducer) {
-    const rk_model *model = reducer->model;
-    rk_status status = rk_dense_optimizer_check_gradients(model->optimizer);
-    return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step) : status;
-}

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 
 static const char *const dtypes[] = {"f32", "bf16", "f16"};
-static const char *const dense_wires[] = {"auto", "f32", "bf16", "int8"};
+static const char *const dense_wires[] = {"auto", "f32", "bf16", "int8", "powersgd"};
 static const char *const shardings[] = {"auto",     "replicated",  "table_wise",
                                         "row_wise", "column_wise", "grid"};
 static const char *const owner_pooling[] = {"auto", "true", "false"};
@@ -41,9 +41,11 @@ static const rk_field fields[] = {
                  "seconds to wait for another rank before it counts as lost"),
     RK_FIELD_ENUM(rk_cluster_section, wire, RK_F32, dtypes,
                   "dtype of rows and their gradients between ranks"),
-    RK_FIELD_ENUM(rk_cluster_section, wire_dense, RK_DENSE_WIRE_AUTO, dense_wires,
-                  "what dense gradients are rounded to between trainers; int8: with error feedback "
-                  "(docs/distributed.md); auto: bf16 if 'wire' is, else f32"),
+    RK_FIELD_ENUM(rk_cluster_section, wire_dense, RK_WIRE_DENSE_AUTO, dense_wires,
+                  "what dense gradients travel as between trainers; int8 and powersgd, by products with few "
+                  "vectors: with error feedback (docs/distributed.md); auto: bf16 if 'wire' is, else f32"),
+    RK_FIELD_I64(rk_cluster_section, powersgd_rank, 4, 1, 256,
+                 "rank of the matrices that approximate those of gradients"),
     RK_FIELD_I64(rk_cluster_section, replicate_below, 10000, 0, 1e15,
                  "tables of fewer rows are replicated on every trainer"),
     RK_FIELD_BOOL(rk_cluster_section, asynchronous, false,
@@ -75,12 +77,23 @@ rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_y
     return RK_OK;
 }
 
-rk_sum_wire rk_cluster_dense_wire(const rk_cluster_section *section) {
-    static const rk_sum_wire wires[] = {[RK_DENSE_WIRE_F32] = RK_SUM_F32,
-                                        [RK_DENSE_WIRE_BF16] = RK_SUM_BF16,
-                                        [RK_DENSE_WIRE_INT8] = RK_SUM_INT8};
-    if (section->wire_dense == RK_DENSE_WIRE_AUTO) return section->wire == RK_BF16 ? RK_SUM_BF16 : RK_SUM_F32;
-    return wires[section->wire_dense];
+rk_dense_wire rk_cluster_dense_wire(const rk_cluster_section *section) {
+    switch ((rk_wire_dense)section->wire_dense) {
+        case RK_WIRE_DENSE_AUTO:
+            return (rk_dense_wire){.rounding = section->wire == RK_BF16 ? RK_SUM_BF16 : RK_SUM_F32};
+        case RK_WIRE_DENSE_BF16:
+            return (rk_dense_wire){.rounding = RK_SUM_BF16};
+        case RK_WIRE_DENSE_INT8:
+            return (rk_dense_wire){.rounding = RK_SUM_INT8};
+        case RK_WIRE_DENSE_POWERSGD:
+            return (rk_dense_wire){.n_vectors = (int32_t)section->powersgd_rank};
+        default:
+            return (rk_dense_wire){.rounding = RK_SUM_F32};
+    }
+}
+
+bool rk_cluster_keeps_residual(const rk_cluster_section *section) {
+    return section->wire_dense >= RK_WIRE_DENSE_INT8;
 }
 
 rk_status rk_cluster_section_roles(const rk_cluster_section *section, const rk_yaml *yaml, int32_t n_ranks,

@@ -5,13 +5,15 @@
 #include "base/yaml/schema.h"
 #include "comm/comm.h"
 #include "embedding/planner/sharding_planner.h"
+#include "model/model.h"
 
-typedef enum rk_dense_wire {
-    RK_DENSE_WIRE_AUTO,
-    RK_DENSE_WIRE_F32,
-    RK_DENSE_WIRE_BF16,
-    RK_DENSE_WIRE_INT8
-} rk_dense_wire;
+typedef enum rk_wire_dense {
+    RK_WIRE_DENSE_AUTO,
+    RK_WIRE_DENSE_F32,
+    RK_WIRE_DENSE_BF16,
+    RK_WIRE_DENSE_INT8,
+    RK_WIRE_DENSE_POWERSGD
+} rk_wire_dense;
 
 typedef struct rk_cluster_section {
     int line;
@@ -20,8 +22,9 @@ typedef struct rk_cluster_section {
     int64_t reader_ranks;    /* and behind them, the last so many only read; 0: every trainer reads */
     int64_t virtual_shards;  /* 0: as many as trainers */
     double timeout_s;
-    int wire;       /* rk_dtype */
-    int wire_dense; /* rk_dense_wire */
+    int wire;              /* rk_dtype */
+    int wire_dense;        /* rk_wire_dense */
+    int64_t powersgd_rank; /* of the approximation */
     int64_t replicate_below;
     bool asynchronous;
     char *plan; /* NULL: none */
@@ -41,8 +44,10 @@ extern const rk_schema rk_cluster_schema;
 
 /* Errors that need neither the tables nor the number of ranks. */
 rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_yaml *yaml);
-/* What the sums of dense gradients travel as between trainers without GPUs. */
-rk_sum_wire rk_cluster_dense_wire(const rk_cluster_section *section);
+/* What dense gradients travel as between trainers without GPUs. */
+rk_dense_wire rk_cluster_dense_wire(const rk_cluster_section *section);
+/* Whether a step keeps some of them back, and adds it to the next step's. */
+bool rk_cluster_keeps_residual(const rk_cluster_section *section);
 /* Of n_ranks, among them those that only read, who trains and who holds rows. RK_CONFIG if none is left to
  * train. */
 rk_status rk_cluster_section_roles(const rk_cluster_section *section, const rk_yaml *yaml, int32_t n_ranks,

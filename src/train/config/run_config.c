@@ -199,9 +199,10 @@ static rk_status check_asynchronous_ranks(const rk_config *c) {
         return rk_error_hint(
             rk_yaml_error(&c->yaml, key, "asynchronous training cannot skip a step on all ranks"),
             "set 'train.on_not_finite: fail'");
-    if (c->cluster.wire_dense == RK_DENSE_WIRE_INT8)
+    if (rk_cluster_keeps_residual(&c->cluster))
         return rk_error_hint(
-            rk_yaml_error(&c->yaml, key, "not supported with 'cluster.wire_dense: int8'"),
+            rk_yaml_error(&c->yaml, key, "not supported with 'cluster.wire_dense: %s'",
+                          c->cluster.wire_dense == RK_WIRE_DENSE_INT8 ? "int8" : "powersgd"),
             "what a step keeps back of dense gradients is the next one's: set 'wire_dense: bf16', or remove "
             "'asynchronous'");
     return RK_OK;
@@ -227,10 +228,10 @@ static rk_status check_device_settings(rk_config *c) {
             rk_yaml_error(&c->yaml, rk_yaml_find_key(rk_yaml_find_key(root, "train"), "staleness"),
                           "not supported with 'device: cuda'"),
             "remove 'staleness'; on a GPU the next batch's ids are prepared during a step anyway");
-    if (c->cluster.wire_dense > RK_DENSE_WIRE_F32)
+    if (c->cluster.wire_dense > RK_WIRE_DENSE_F32)
         return rk_error_hint(
             rk_yaml_error(&c->yaml, rk_yaml_find_key(rk_yaml_find_key(root, "cluster"), "wire_dense"),
-                          "bf16 and int8 are not supported with 'device: cuda'"),
+                          "bf16, int8 and powersgd are not supported with 'device: cuda'"),
             "remove 'wire_dense': GPUs exchange dense gradients in f32");
     if (c->cluster.virtual_shards > 1)
         return rk_error_hint(
@@ -424,8 +425,9 @@ static rk_status load_sharding_plan(rk_config *c, const rk_roles *roles) {
     return rk_plan_file_check_roles(&c->plan, roles);
 }
 
-rk_sum_wire rk_config_dense_wire(const rk_config *c) {
-    return c->device.kind == RK_DEVICE_CUDA ? RK_SUM_F32 : rk_cluster_dense_wire(&c->cluster);
+rk_dense_wire rk_config_dense_wire(const rk_config *c) {
+    return c->device.kind == RK_DEVICE_CUDA ? (rk_dense_wire){.rounding = RK_SUM_F32}
+                                            : rk_cluster_dense_wire(&c->cluster);
 }
 
 rk_status rk_config_planner_request(rk_config *c, int32_t n_ranks, rk_planner_request *out) {

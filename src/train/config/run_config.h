@@ -88,7 +88,7 @@ rk_status rk_config_load_interactions(rk_config *config, rk_interactions **out);
 /* What the cluster section asks of placements on so many ranks, readers among them: all of a request but
  * tables, features, optimizer, loads and capacities. Its constraints live as long as the config. */
 /* What the sums of dense gradients travel as: between GPUs as they are. */
-rk_sum_wire rk_config_dense_wire(const rk_config *config);
+rk_dense_wire rk_config_dense_wire(const rk_config *config);
 rk_status rk_config_planner_request(rk_config *config, int32_t n_ranks, rk_planner_request *out);
 
 /* All options but interactions; */

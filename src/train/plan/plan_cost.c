@@ -166,6 +166,10 @@ enum { LAST_BLOCK = 256 };
 
 /* Of the all-reduce, what the backward pass hides, of a thread's last block or of all samples: the sums of
  * all but the largest layer, which is taken to be whole last. */
+static bool is_powersgd(const rk_plan *plan) {
+    return rk_config_dense_wire(plan->config).n_vectors > 0;
+}
+
 static double estimate_hidden_all_reduce(const rk_plan *plan, const rk_machine *machine, double seconds) {
     const rk_host_group *group = &plan->cluster.hosts.groups[machine->group];
     double threads = group->cores ? fmax((double)group->cores / machine->ranks_beside, 1) : 1;
@@ -176,7 +180,9 @@ static double estimate_hidden_all_reduce(const rk_plan *plan, const rk_machine *
         samples = fmin(LAST_BLOCK * threads, samples);
     double window = backward * samples,
            last = (double)plan->dense.layer_in * (double)plan->dense.layer_out / plan->dense.parameters;
-    return plan->dense.parameters > RK_BUCKET_VALUES ? fmin(seconds * (1 - last), window) : 0;
+    return plan->dense.parameters > RK_BUCKET_VALUES && !is_powersgd(plan)
+               ? fmin(seconds * (1 - last), window)
+               : 0;
 }
 
 static void estimate_step_parts_of_rank(rk_plan *plan, int32_t r, const rank_work *work,
@@ -211,10 +217,10 @@ static void estimate_step_parts_of_rank(rk_plan *plan, int32_t r, const rank_wor
     parts[RK_PLAN_PART_REST] = plan->calibration.rest;
     parts[RK_PLAN_PART_DENSE] =
         factors[RK_PLAN_PART_DENSE] * plan->dense.flops * batch_share_of_rank(plan) / machine->flops;
-    double summed =
-        (double)rk_sum_wire_bytes(rk_config_dense_wire(plan->config), (size_t)plan->dense.parameters);
-    parts[RK_PLAN_PART_ALL_REDUCE] = estimate_transfer_seconds(
-        machine, &peers, 2 * peers.n_partners / n_trainers * summed, moved_by_sum, 2 * peers.n_partners);
+    int n_sums = is_powersgd(plan) ? 2 : 1;
+    parts[RK_PLAN_PART_ALL_REDUCE] =
+        estimate_transfer_seconds(machine, &peers, 2 * peers.n_partners / n_trainers * plan->dense.sent_bytes,
+                                  moved_by_sum, n_sums * 2 * peers.n_partners);
     plan->ranks[r].reduce_beside = estimate_hidden_all_reduce(plan, machine, parts[RK_PLAN_PART_ALL_REDUCE]);
 }
 

@@ -47,6 +47,7 @@ typedef struct rk_plan_rank {
 typedef struct rk_plan_dense {
     double flops;                /* of a sample, in training */
     double parameters, bytes;    /* bytes: weights, also packed, gradients, slots */
+    double sent_bytes;           /* of the gradients, as they travel */
     int64_t layer_in, layer_out; /* the largest linear layer */
     double width;                /* values of all embeddings of a sample */
     double sample_bytes;         /* as read; ids are counted with the loads */

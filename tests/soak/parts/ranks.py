@@ -135,7 +135,7 @@ def repeated(t):
         plan.config["cluster"] = {
             "timeout_s": 20,
             "replicate_below": 1,
-            "wire_dense": t.case.one_of("wire_dense", "auto", ["auto", "bf16", "int8", "int8"]),
+            "wire_dense": t.case.one_of("wire_dense", "auto", ["auto", "bf16", "int8", "powersgd"]),
             **({"tables": tables} if t.case.maybe("owner_pooling", 0.8) else {}),
         }
 
@@ -158,7 +158,7 @@ def wires(t):
         plan.config["cluster"] = {
             **cluster_of(t, plan, "", 2),
             "wire": t.case.one_of("wire", "f16", ["f16", "f16", "bf16"]),
-            "wire_dense": t.case.one_of("wire_dense", "auto", ["auto", "int8"]),
+            "wire_dense": t.case.one_of("wire_dense", "auto", ["auto", "int8", "powersgd"]),
         }
         plan.config["train"].update(log_every=1, on_not_finite="skip")
         plan.config["cluster"].pop("virtual_shards")

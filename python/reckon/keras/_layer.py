@@ -84,6 +84,7 @@ class EmbeddingLayer(keras.layers.Layer):
         if self.compute_dtype == "float16":
             raise Unsupported("rows are not trained under mixed_float16, whose gradients are scaled", "use float32 or mixed_bfloat16")
         self.supports_jit = False  # XLA calls no functions of the host
+        self.autocast = False  # weights of bags and their sums are float32 under mixed_bfloat16, too; what comes out is cast
         self._structure = feature_config
         self._plan = Plan(feature_config)
         self._row_optimizer, self._rate = row_optimizer(optimizer)

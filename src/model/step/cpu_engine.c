@@ -164,7 +164,7 @@ static rk_status end_update_of_rows(rk_model *model, rk_status found) {
     char error[2048];
     if (found != RK_OK) rk_error_copy(error, sizeof error);
     rk_status status = model->store->ops->end(model->store, found == RK_OK);
-    if (status == RK_NOT_FINITE) return rk_error_context(status, "step %lld", (long long)model->step);
+    if (status == RK_NOT_FINITE) return rk_error_context(status, "step %lld", (long long)model->step + 1);
     RK_TRY(status);
     return found == RK_OK ? RK_OK : rk_error(found, "%s", error);
 }

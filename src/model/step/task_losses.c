@@ -149,7 +149,7 @@ static rk_status loss_not_finite_error(const rk_model *model, const rk_batch *ba
             RK_FAIL_IF(!isfinite(batch->dense[i * model->n_dense + d]), RK_NOT_FINITE,
                        "row %lld: dense number %d is %g", row, d, batch->dense[i * model->n_dense + d]);
     }
-    rk_error(RK_NOT_FINITE, "step %lld: the loss of '%s' is %g", (long long)model->step, task,
+    rk_error(RK_NOT_FINITE, "step %lld: the loss of '%s' is %g", (long long)model->step + 1, task,
              isnan(loss) ? NAN : loss); /* -nan is no news */
     if (model->step == 0)
         return rk_error_hint(RK_NOT_FINITE,

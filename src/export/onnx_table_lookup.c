@@ -74,11 +74,19 @@ static rk_onnx_value find_shared_rows(rk_onnx_model *m, const rk_exported_keys *
     return rk_onnx_binary_node(m, "Add", bucket_hashes(m, hash_keys(m, wanted), n_shared), first);
 }
 
+/* ONNX Runtime takes constants of up to 8 equal numbers for one. A key of 1 in another file would stand for
+ * an axis of 1, which it has to read before it reads files. */
+static rk_onnx_value initializer_of_keys(rk_onnx_model *m, const rk_exported_keys *keys) {
+    enum { MOST_SHARED = 8 };
+    return keys->n <= MOST_SHARED ? rk_onnx_constant_ints(&m->writer, keys->keys, (size_t)keys->n)
+                                  : rk_onnx_keys_initializer(m, keys);
+}
+
 /* The numbers of keys, by bisection of those that there are; of others those of rows behind theirs. */
 static rk_onnx_value find_rows_of_keys(rk_onnx_model *m, const rk_exported_keys *keys, rk_onnx_value wanted) {
     rk_onnx_value at = rk_onnx_constant_int(&m->writer, 0), shared = find_shared_rows(m, keys, wanted);
     if (keys->n == 0) return rk_onnx_binary_node(m, "Add", rk_onnx_binary_node(m, "Mul", wanted, at), shared);
-    rk_onnx_value all = rk_onnx_keys_initializer(m, keys);
+    rk_onnx_value all = initializer_of_keys(m, keys);
     for (int64_t n = keys->n; n > 1; n -= n / 2) {
         rk_onnx_value middle = rk_onnx_binary_node(m, "Add", at, rk_onnx_constant_int(&m->writer, n / 2)),
                       reached = rk_onnx_binary_node(m, "LessOrEqual", rk_onnx_gather(m, all, middle), wanted);

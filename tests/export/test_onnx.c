@@ -205,6 +205,22 @@ static void test_places(void **state) {
     assert_int_equal(check_places("files", "model.onnx"), 10);
 }
 
+/* Few keys are constants of the model: ONNX Runtime takes a tensor of one 1 in another file for an axis. */
+static void test_few_keys(void **state) {
+    (void)state;
+    static const char *const tables[] = {
+        "combiner: sum}], tables: [{name: w, max_capacity: 8, eviction: {policy: none}",
+        "combiner: sum}], tables: [{name: w, max_capacity: 9, eviction: {policy: none}",
+    };
+    for (int more = 0; more < 2; more++) {
+        make_run(more ? "nine" : "eight", "labels: [{name: y, column: dense}], " FEATURES, tables[more],
+                 "{kind: dnn, deep: []}");
+        const char *folder = more ? "of_nine" : "of_eight";
+        OK(rk_export_onnx(path_of(more ? "nine" : "eight"), NULL, path_of(folder)));
+        assert_int_equal(check_places(folder, "model.onnx"), 2 + 2 + more); /* rows, a linear layer, keys */
+    }
+}
+
 /* Each has what its vector needs, and no more. */
 static void test_towers(void **state) {
     (void)state;
@@ -317,6 +333,7 @@ int main(void) {
         cmocka_unit_test(test_two_of_a_name), cmocka_unit_test(test_places),
         cmocka_unit_test(test_towers),        cmocka_unit_test(test_refused),
         cmocka_unit_test(test_failures),      cmocka_unit_test(test_failures_of_values),
-        cmocka_unit_test(test_tables),        cmocka_unit_test(test_failures_of_tables)};
+        cmocka_unit_test(test_tables),        cmocka_unit_test(test_failures_of_tables),
+        cmocka_unit_test(test_few_keys)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

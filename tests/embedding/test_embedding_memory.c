@@ -59,6 +59,28 @@ static void test_out_of_memory(void **state) {
     }
 }
 
+/* More rows than a process has addresses: the hint says what has rows only for ids that are met. */
+static void test_more_rows_than_addresses(void **state) {
+    (void)state;
+    rk_table_config table = RK_TABLE_CONFIG_INIT;
+    rk_feature_config feature = RK_FEATURE_CONFIG_INIT;
+    rk_embeddings_config config = RK_EMBEDDINGS_CONFIG_INIT;
+    rk_optimizer adam;
+    rk_embeddings *e;
+    OK(rk_optimizer_init(&adam, RK_OPTIMIZER_ADAM));
+    table.name = feature.name = feature.table = "user";
+    table.n_rows = 10000000000000;
+    table.dim = 16;
+    config.tables = &table;
+    config.features = &feature;
+    config.n_tables = config.n_features = 1;
+    config.optimizer = &adam;
+    assert_int_equal(rk_embeddings_create(&config, &e), RK_NO_MEMORY);
+    assert_non_null(strstr(rk_last_error(), "table 'user' of 10000000000000 rows: could not allocate"));
+    assert_non_null(strstr(rk_last_error(), "that are met (key, max_capacity)"));
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 /* A lookup or an update that found no memory has changed nothing, and can be done again. */
 static void test_no_half_steps(void **state) {
     (void)state;
@@ -126,6 +148,7 @@ static void test_steady_state_allocates_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_more_rows_than_addresses),
         cmocka_unit_test(test_no_half_steps),
         cmocka_unit_test(test_steady_state_allocates_nothing),
     };

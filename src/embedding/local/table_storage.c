@@ -108,14 +108,11 @@ static rk_status allocate_row_arrays(rk_table *table) {
 }
 
 #define SMALLER(rows) "use " rows ", a smaller dim, dtype: bf16 or an optimizer with less state"
-static const char smaller[] = SMALLER("fewer rows (hash, min_count)") ", or shard the tables over machines "
-                                                                      "(docs/distributed.md)",
-                  smaller_dynamic[] = SMALLER("a smaller max_capacity"),
-                  smaller_cold[] = SMALLER("a smaller max_capacity or missing.hash");
-
 static const char *shrink_hint(const rk_table *table) {
-    if (table->dynamic_config.n_cold) return smaller_cold;
-    return rk_table_is_dynamic(table) ? smaller_dynamic : smaller;
+    if (table->dynamic_config.n_cold) return SMALLER("a smaller max_capacity or missing.hash");
+    if (rk_table_is_dynamic(table)) return SMALLER("a smaller max_capacity");
+    return SMALLER("fewer rows (hash, min_count), rows for only those ids that are met (key, max_capacity)")
+        ", or shard the tables over machines (docs/distributed.md)";
 }
 
 static rk_status grow_row_arrays(rk_table *table, int64_t n_places) {

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[3]
@@ -18,6 +19,18 @@ class Failure(Exception):
 
 class Refused(Exception):
     """The program refuses the case, with a clear word."""
+
+
+def count_writes(session):
+    """Calls of write by a session's processes so far."""
+    n = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getsid(int(folder.name)) == session:
+                n += int(re.search(r"syscw: (\d+)", (folder / "io").read_text())[1])
+        except OSError:  # it has ended
+            pass
+    return n
 
 
 class Ended:
@@ -81,13 +94,23 @@ class Program:
             start_new_session=True,
         )
 
+    def communicate(self, process):
+        """A hang is a while without a write: on a busy disk each of a run's many syncs may take a second."""
+        begun = time.monotonic()
+        while True:
+            writes = count_writes(process.pid)
+            try:
+                return process.communicate(timeout=self.timeout)
+            except subprocess.TimeoutExpired:
+                took = time.monotonic() - begun
+                if took < 10 * self.timeout and count_writes(process.pid) > writes:
+                    continue
+                os.killpg(process.pid, signal.SIGKILL)
+                err = process.communicate()[1]
+                raise Failure(f"hangs: no end within {took:.0f} s\n{err[-2000:]}") from None
+
     def finish(self, process, killed=False):
-        try:
-            out, err = process.communicate(timeout=self.timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            out, err = process.communicate()
-            raise Failure(f"hangs: no end within {self.timeout} s\n{err[-2000:]}") from None
+        out, err = self.communicate(process)
         ended = Ended(process.returncode, out, err)
         if ended.code < 0 and ended.error() and "ORTE_ERROR_LOG" in err:
             ended.code = 1  # Open MPI's mpirun may die while it says that two ranks ended their run at once

@@ -61,11 +61,6 @@ void rk_metrics_set_offload(rk_metrics *metrics, rk_metrics_offload_function *fu
     metrics->context = context;
 }
 
-void rk_metrics_clear(rk_metrics *metrics) {
-    metrics->n = metrics->n_rows = 0;
-    metrics->ungrouped = false;
-}
-
 static rk_status check_metric_sample(bool binary, rk_metric_sample s, long long row) {
     RK_FAIL_IF(!isfinite(s.prediction), RK_NOT_FINITE, "row %lld: the prediction is %g", row, s.prediction);
     RK_FAIL_IF(!isfinite(s.label), RK_NOT_FINITE, "row %lld: the label is %g", row, s.label);

@@ -25,7 +25,6 @@ typedef struct rk_metrics rk_metrics;
 /* optional: a sample whose label is NaN has none, and takes no part. */
 rk_status rk_metrics_create(bool binary, bool optional, rk_metrics **out);
 void rk_metrics_free(rk_metrics *metrics);
-void rk_metrics_clear(rk_metrics *metrics);
 /* n predictions (probabilities for binary) and labels, `stride` values apart; weights [n] or NULL; groups [n]
  * or NULL. A prediction that is not finite is RK_NOT_FINITE naming the row; for binary tasks, labels and
  * predictions outside [0, 1] are refused too. On failure nothing is added. */
@@ -54,11 +53,10 @@ bool rk_metric_applies(int metric, bool binary);
 
 /* Retrieval: for one user, `scores` [n_items] with `masked` items (ascending ids, taken out of the ranking)
  * against `relevant` items (ascending). Equal scores rank by the smaller item. NaN where no relevant item is
- * left unmasked. */
+ * left unmasked. For several cuts in one pass: out[n_ks]. */
 typedef struct rk_ranking_metrics {
     double recall, ndcg, hit;
 } rk_ranking_metrics;
-/* The same for several cuts in one pass: out[n_ks]. */
 rk_status rk_ranking_metrics_at_ks(const float *scores, int64_t n_items, const int64_t *masked,
                                    int64_t n_masked, const int64_t *relevant, int64_t n_relevant,
                                    const int32_t *ks, size_t n_ks, rk_ranking_metrics *out);
@@ -70,9 +68,6 @@ rk_status rk_rank_top_k(const float *scores, int64_t n_items, const int64_t *exc
  * masked, from 0 on, in any order; UINT32_MAX: masked itself. */
 rk_status rk_ranking_metrics_from_positions(const uint32_t *positions, int64_t n_relevant, const int32_t *ks,
                                             size_t n_ks, rk_ranking_metrics *out);
-rk_status rk_ranking_metrics_at_k(const float *scores, int64_t n_items, const int64_t *masked,
-                                  int64_t n_masked, const int64_t *relevant, int64_t n_relevant, int32_t k,
-                                  rk_ranking_metrics *out);
 
 /* A metric of rankings as a number beyond those of RK_METRIC_LIST, by its name: "recall@20", "ndcg@10",
  * "hit@5"; -1: it is none. */

@@ -181,12 +181,6 @@ rk_status rk_ranking_metrics_from_positions(const uint32_t *positions, int64_t n
     return RK_OK;
 }
 
-rk_status rk_ranking_metrics_at_k(const float *scores, int64_t n_items, const int64_t *masked,
-                                  int64_t n_masked, const int64_t *relevant, int64_t n_relevant, int32_t k,
-                                  rk_ranking_metrics *out) {
-    return rk_ranking_metrics_at_ks(scores, n_items, masked, n_masked, relevant, n_relevant, &k, 1, out);
-}
-
 /* Numbers are RK_METRIC_COUNT + N_KINDS * k + kind. */
 static const char *const kinds[] = {"recall@", "ndcg@", "hit@"};
 enum { N_KINDS = 3 };

@@ -100,6 +100,12 @@ static void test_names(void **state) {
     }
 }
 
+static rk_status metrics_at_k(const float *scores, int64_t n_items, const int64_t *masked, int64_t n_masked,
+                              const int64_t *relevant, int64_t n_relevant, int32_t k,
+                              rk_ranking_metrics *out) {
+    return rk_ranking_metrics_at_ks(scores, n_items, masked, n_masked, relevant, n_relevant, &k, 1, out);
+}
+
 static void test_against_a_full_sort(void **state) {
     (void)state;
     static float scores[MAX];
@@ -116,7 +122,7 @@ static void test_against_a_full_sort(void **state) {
                                          : 0.5f;
         int64_t n_masked = pick(&rng, n, round % 4 + 2, masked), n_relevant = pick(&rng, n, 10, relevant);
         rk_ranking_metrics got;
-        OK(rk_ranking_metrics_at_k(scores, n, masked, n_masked, relevant, n_relevant, k, &got));
+        OK(metrics_at_k(scores, n, masked, n_masked, relevant, n_relevant, k, &got));
         assert_same(got, naive(scores, n, masked, n_masked, relevant, n_relevant, k));
         const int32_t ks[] = {k + 3, 1, k};
         rank_several(scores, n, masked, n_masked, relevant, n_relevant, ks);
@@ -128,22 +134,20 @@ static void test_by_hand(void **state) {
     const float scores[] = {0.1f, 0.9f, 0.8f, 0.8f, 0.3f};
     const int64_t masked[] = {1}, relevant[] = {0, 3, 4};
     rk_ranking_metrics got;
-    OK(rk_ranking_metrics_at_k(scores, 5, masked, 1, relevant, 3, 2, &got)); /* order: 2, 3, 4, 0 */
+    OK(metrics_at_k(scores, 5, masked, 1, relevant, 3, 2, &got)); /* order: 2, 3, 4, 0 */
     assert_same(got, (rk_ranking_metrics){1 / 3.0, (1 / log2(3)) / (1 + 1 / log2(3)), 1});
-    OK(rk_ranking_metrics_at_k(scores, 5, masked, 1, relevant, 3, 1,
-                               &got)); /* 2 before 3: ties by the smaller id */
+    OK(metrics_at_k(scores, 5, masked, 1, relevant, 3, 1, &got)); /* 2 before 3: ties by the smaller id */
     assert_same(got, (rk_ranking_metrics){0, 0, 0});
-    OK(rk_ranking_metrics_at_k(scores, 5, NULL, 0, relevant, 3, 100, &got));
+    OK(metrics_at_k(scores, 5, NULL, 0, relevant, 3, 100, &got));
     assert_same(got, (rk_ranking_metrics){
                          1, (1 / log2(4) + 1 / log2(5) + 1 / log2(6)) / (1 + 1 / log2(3) + 1 / log2(4)), 1});
-    OK(rk_ranking_metrics_at_k(scores, 5, masked, 1, masked, 1, 3,
-                               &got)); /* all that is relevant is masked */
+    OK(metrics_at_k(scores, 5, masked, 1, masked, 1, 3, &got)); /* all that is relevant is masked */
     assert_same(got, (rk_ranking_metrics){NAN, NAN, NAN});
     const float zeros[] = {-0.0f, 0.0f};
     const int64_t second[] = {1};
-    OK(rk_ranking_metrics_at_k(zeros, 2, NULL, 0, second, 1, 1, &got)); /* -0 and 0 tie */
+    OK(metrics_at_k(zeros, 2, NULL, 0, second, 1, 1, &got)); /* -0 and 0 tie */
     assert_same(got, (rk_ranking_metrics){0, 0, 0});
-    OK(rk_ranking_metrics_at_k(NULL, 0, NULL, 0, NULL, 0, 3, &got));
+    OK(metrics_at_k(NULL, 0, NULL, 0, NULL, 0, 3, &got));
     assert_same(got, (rk_ranking_metrics){NAN, NAN, NAN});
 }
 
@@ -152,19 +156,18 @@ static void test_refusals(void **state) {
     const float scores[] = {0, NAN, 1};
     const int64_t one[] = {1}, twice[] = {1, 1}, beyond[] = {3};
     rk_ranking_metrics got = {-1, -1, -1};
-    FAILS(rk_ranking_metrics_at_k(scores, 3, NULL, 0, one, 1, 1, &got), RK_NOT_FINITE,
-          "the score of item 1 is nan");
-    FAILS(rk_ranking_metrics_at_k(scores, 3, twice, 2, one, 1, 1, &got), RK_INVALID_ARGUMENT,
+    FAILS(metrics_at_k(scores, 3, NULL, 0, one, 1, 1, &got), RK_NOT_FINITE, "the score of item 1 is nan");
+    FAILS(metrics_at_k(scores, 3, twice, 2, one, 1, 1, &got), RK_INVALID_ARGUMENT,
           "the masked items are not in ascending order at item 1");
-    FAILS(rk_ranking_metrics_at_k(scores, 3, one, 1, beyond, 1, 1, &got), RK_INVALID_ARGUMENT,
+    FAILS(metrics_at_k(scores, 3, one, 1, beyond, 1, 1, &got), RK_INVALID_ARGUMENT,
           "relevant item 3 is not one of the 3 items");
-    FAILS(rk_ranking_metrics_at_k(scores, 3, one, 1, one, 1, 0, &got), RK_INVALID_ARGUMENT,
+    FAILS(metrics_at_k(scores, 3, one, 1, one, 1, 0, &got), RK_INVALID_ARGUMENT,
           "a ranking is cut at 1 or more, not at 0");
     rk_alloc_fail_after(1, false);
-    assert_int_equal(rk_ranking_metrics_at_k(scores, 3, one, 1, one, 1, 1, &got), RK_NO_MEMORY);
+    assert_int_equal(metrics_at_k(scores, 3, one, 1, one, 1, 1, &got), RK_NO_MEMORY);
     assert_true(got.recall == -1 && got.ndcg == -1 && got.hit == -1);
     const int64_t last[] = {2};
-    OK(rk_ranking_metrics_at_k(scores, 3, one, 1, last, 1, 1, &got)); /* a masked score may be anything */
+    OK(metrics_at_k(scores, 3, one, 1, last, 1, 1, &got)); /* a masked score may be anything */
     assert_same(got, (rk_ranking_metrics){1, 1, 1});
     assert_int_equal(rk_alloc_live(), 0);
 }
@@ -180,8 +183,8 @@ static void test_not_finite_anywhere(void **state) {
         const int64_t item[] = {at / 3};
         char message[64];
         snprintf(message, sizeof message, "the score of item %lld is %g", (long long)item[0], wrong[at % 3]);
-        FAILS(rk_ranking_metrics_at_k(scores, 100, NULL, 0, item, 1, 2, &got), RK_NOT_FINITE, message);
-        OK(rk_ranking_metrics_at_k(scores, 100, item, 1, item, 1, 2, &got));
+        FAILS(metrics_at_k(scores, 100, NULL, 0, item, 1, 2, &got), RK_NOT_FINITE, message);
+        OK(metrics_at_k(scores, 100, item, 1, item, 1, 2, &got));
     }
 }
 

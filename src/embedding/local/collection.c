@@ -360,9 +360,6 @@ int32_t rk_embeddings_n_tables(const rk_embeddings *e) {
 const rk_table_config *rk_embeddings_table_config(const rk_embeddings *e, int32_t table) {
     return &e->tables[table].config;
 }
-const rk_feature_config *rk_embeddings_feature_config(const rk_embeddings *e, int32_t feature) {
-    return &e->features[feature];
-}
 const rk_optimizer *rk_embeddings_table_optimizer(const rk_embeddings *e, int32_t table) {
     return &e->tables[table].optimizer;
 }

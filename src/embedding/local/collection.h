@@ -77,7 +77,6 @@ rk_status rk_embeddings_set_l2(rk_embeddings *embeddings, const char *table, dou
 
 int32_t rk_embeddings_n_tables(const rk_embeddings *embeddings);
 const rk_table_config *rk_embeddings_table_config(const rk_embeddings *embeddings, int32_t table);
-const rk_feature_config *rk_embeddings_feature_config(const rk_embeddings *embeddings, int32_t feature);
 /* With its optimizer resolved, for inspect. */
 const rk_optimizer *rk_embeddings_table_optimizer(const rk_embeddings *embeddings, int32_t table);
 uint64_t rk_embeddings_table_bytes(const rk_embeddings *embeddings, int32_t table); /* rows and slots */

@@ -164,9 +164,6 @@ void rk_rkb_free(rk_rkb *rkb) {
     rk_free(rkb);
 }
 
-int64_t rk_rkb_n_rows(const rk_rkb *rkb) {
-    return rkb->n_rows;
-}
 int64_t rk_rkb_n_blocks(const rk_rkb *rkb) {
     return rkb->n_blocks;
 }

@@ -22,7 +22,6 @@ void rk_rkb_free(rk_rkb *rkb);
 /* The same over bytes in memory, which must outlive it: what the fuzz target calls. `path` is for
  * messages. */
 rk_status rk_rkb_open_memory(const char *path, const void *data, size_t n_bytes, rk_rkb **out);
-int64_t rk_rkb_n_rows(const rk_rkb *rkb);
 int64_t rk_rkb_n_blocks(const rk_rkb *rkb);
 int64_t rk_rkb_block_rows(const rk_rkb *rkb, int64_t block);
 int32_t rk_rkb_n_columns(const rk_rkb *rkb);

@@ -5,9 +5,9 @@
 #include "base/rng.h"
 #include "collection_steps.h"
 #include "comm/thread_ranks.h"
+#include "small_dynamic_table.h"
 
 enum {
-    DIM = 5,
     SAMPLES = 40, /* a rank's */
     ALL = SAMPLES * MAX_RANKS,
     STEPS = 6,
@@ -123,22 +123,6 @@ static rk_status train_steps(rk_embeddings *e, drawn *b, int begin, int end, int
     return status;
 }
 
-/* A table's state, read. */
-static rk_status same_states(const rk_table_state *a, const rk_table_state *b) {
-    RK_FAIL_IF(rk_table_state_n_tensors(a) != rk_table_state_n_tensors(b), RK_INTERNAL, "other tensors");
-    for (int32_t i = 0; i < rk_table_state_n_tensors(a); i++) {
-        const rk_tensor *x = rk_table_state_tensor(a, i), *y = rk_table_state_tensor(b, i);
-        const char *name = rk_table_state_name(a, i);
-        RK_FAIL_IF(strcmp(name, rk_table_state_name(b, i)) != 0 || x->n_dims != y->n_dims ||
-                       memcmp(x->shape, y->shape, sizeof x->shape) != 0 || x->dtype != y->dtype,
-                   RK_INTERNAL, "tensor '%s' has %lld rows, not %lld", name, (long long)x->shape[0],
-                   (long long)y->shape[0]);
-        RK_FAIL_IF(memcmp(x->data, y->data, (size_t)rk_tensor_n_values(x) * rk_dtype_bytes(x->dtype)) != 0,
-                   RK_INTERNAL, "tensor '%s' is another", name);
-    }
-    return RK_OK;
-}
-
 static rk_status expect_state(rk_embeddings *e, rk_table_state *const wanted[N_TABLES]) {
     for (int t = 0; t < N_TABLES; t++) {
         rk_table_state *state;
@@ -148,18 +132,6 @@ static rk_status expect_state(rk_embeddings *e, rk_table_state *const wanted[N_T
         if (status != RK_OK) return rk_error_context(status, "table '%s'", table_names[t]);
     }
     return RK_OK;
-}
-
-static rk_status write_state(rk_embeddings *e, const char *table, const rk_table_state *state) {
-    enum { MOST = 32 };
-    const char *names[MOST];
-    rk_tensor tensors[MOST];
-    int32_t n = rk_table_state_n_tensors(state);
-    for (int32_t i = 0; i < n; i++) {
-        names[i] = rk_table_state_name(state, i);
-        tensors[i] = *rk_table_state_tensor(state, i);
-    }
-    return rk_embeddings_write_state(e, table, n, names, tensors);
 }
 
 static rk_embeddings *make(rk_key_counter counter) {
@@ -228,184 +200,6 @@ static void test_state(void **state) {
         rk_embeddings_free(e);
         rk_embeddings_free(copy);
     }
-}
-
-/* A table of so many rows, of one feature whose ids are one a sample. */
-static rk_embeddings *make_small(int64_t max_capacity, int64_t ttl) {
-    rk_dynamic_options dynamic = RK_DYNAMIC_OPTIONS_INIT;
-    rk_table_config table = RK_TABLE_CONFIG_INIT;
-    rk_feature_config feature = RK_FEATURE_CONFIG_INIT;
-    rk_embeddings_config config = RK_EMBEDDINGS_CONFIG_INIT;
-    rk_embeddings *e;
-    dynamic.max_capacity = max_capacity;
-    dynamic.ttl = ttl;
-    table.name = "t", table.dim = DIM, table.dynamic = &dynamic;
-    feature.name = "f", feature.table = "t", feature.combiner = RK_COMBINER_SUM;
-    config.tables = &table, config.n_tables = 1, config.features = &feature, config.n_features = 1;
-    OK(rk_embeddings_create(&config, &e));
-    return e;
-}
-
-static float values[8 * DIM];
-
-static rk_status look_up_keys(rk_embeddings *e, rk_lookup *lookup, int64_t first) {
-    static int64_t keys[4];
-    for (int64_t i = 0; i < 4; i++) keys[i] = first + i;
-    const rk_ids ids = {.ids_per_sample = 1, .ids = keys};
-    const rk_activation to = {values, DIM, NULL};
-    return rk_embeddings_lookup(e, 4, &ids, lookup, &to);
-}
-
-static rk_status backward_of(rk_lookup *lookup, float gradient) {
-    const rk_activation from = {values, DIM, NULL};
-    for (int i = 0; i < 4 * DIM; i++) values[i] = gradient;
-    return rk_lookup_backward(lookup, &from);
-}
-
-static int64_t n_rows_of(rk_embeddings *e) {
-    rk_key_totals totals = RK_KEY_TOTALS_INIT;
-    OK(rk_embeddings_count_keys(e, "t", &totals));
-    return totals.n_rows;
-}
-
-/* Two lookups that wait, and a backward that waits for its step: rows stay until all is done, as in a table
- * that has room for all. */
-static void test_lookups_that_wait(void **state) {
-    (void)state;
-    rk_embeddings *small = make_small(4, 0), *roomy = make_small(100, 0);
-    rk_embeddings *both[] = {small, roomy};
-    rk_table_state *states[2];
-    for (int i = 0; i < 2; i++) {
-        rk_embeddings *e = both[i];
-        rk_lookup *one, *other;
-        OK(rk_lookup_create(e, &one));
-        OK(rk_lookup_create(e, &other));
-        OK(look_up_keys(e, one, 0));
-        OK(look_up_keys(e, other, 10));
-        OK(backward_of(one, 0.5f));
-        OK(look_up_keys(e, one, 20));
-        assert_int_equal(n_rows_of(e), 12);
-        OK(backward_of(other, -0.25f));
-        OK(backward_of(one, 1));
-        OK(rk_embeddings_step(e));
-        OK(rk_embeddings_read_state(e, "t", &states[i]));
-        OK(look_up_keys(e, one, 30)); /* which nothing waits for: the others go, where there is no room */
-        assert_int_equal(n_rows_of(e), i ? 16 : 4);
-        FAILS(write_state(e, "t", states[i]), RK_INVALID_ARGUMENT,
-              "table 't': lookups wait for a backward, or backwards for a step\n"
-              "hint: finish or free them before a state is written");
-        rk_lookup_free(one);
-        OK(write_state(e, "t", states[i]));
-        assert_int_equal(n_rows_of(e), 12);
-        rk_lookup_free(other);
-    }
-    OK(same_states(states[0], states[1]));
-    for (int i = 0; i < 2; i++) rk_table_state_free(states[i]);
-    rk_embeddings_free(small);
-    rk_embeddings_free(roomy);
-}
-
-/* A lookup that is refused while another one waits is no batch: rows that are done with go. */
-static void test_a_lookup_that_is_refused(void **state) {
-    (void)state;
-    rk_embeddings *e = make_small(8, 0);
-    rk_lookup *one, *other;
-    OK(rk_lookup_create(e, &one));
-    OK(rk_lookup_create(e, &other));
-    OK(look_up_keys(e, one, 0));
-    OK(backward_of(one, 1));
-    OK(rk_embeddings_step(e));
-    OK(look_up_keys(e, other, 10));
-    assert_int_equal(rk_embeddings_lookup(e, 4, NULL, one, NULL), RK_INVALID_ARGUMENT);
-    OK(look_up_keys(e, one, 20));
-    assert_int_equal(n_rows_of(e), 8);
-    rk_lookup_free(one);
-    rk_lookup_free(other);
-    rk_embeddings_free(e);
-}
-
-/* One lookup always waits: rows of those before it go. */
-static void test_lookups_one_ahead(void **state) {
-    (void)state;
-    rk_embeddings *e = make_small(8, 0);
-    rk_lookup *both[2];
-    for (int i = 0; i < 2; i++) OK(rk_lookup_create(e, &both[i]));
-    OK(look_up_keys(e, both[0], 0));
-    for (int step = 1; step < 20; step++) {
-        OK(look_up_keys(e, both[step % 2], 10 * step));
-        OK(backward_of(both[(step + 1) % 2], 1));
-        OK(rk_embeddings_step(e));
-        assert_true(n_rows_of(e) <= 8);
-    }
-    for (int i = 0; i < 2; i++) rk_lookup_free(both[i]);
-    rk_embeddings_free(e);
-}
-
-enum { TIMES = 6 };
-
-/* Steps begin .. end-1, each with keys of its own, at these times: the rows that there are then. */
-static void train_at(rk_embeddings *e, const double times[TIMES], const int64_t n_rows[TIMES], int begin,
-                     int end) {
-    rk_lookup *lookup;
-    OK(rk_lookup_create(e, &lookup));
-    for (int step = begin; step < end; step++) {
-        OK(rk_embeddings_set_timestamp(e, times[step]));
-        FAILS(rk_embeddings_set_timestamp(e, 1.7e12), RK_INVALID_ARGUMENT,
-              "1.7e+12 is no time in seconds since the epoch\nhint: give seconds, not milliseconds");
-        OK(look_up_keys(e, lookup, 10 * step));
-        OK(backward_of(lookup, 1));
-        OK(rk_embeddings_step(e));
-        assert_int_equal(n_rows_of(e), n_rows[step]);
-    }
-    rk_lookup_free(lookup);
-}
-
-/* Rows go when they were unused for 8 seconds, by the latest time so far; without times none does. A copy of
- * the state has the clock. */
-static void test_time_to_live(void **state) {
-    (void)state;
-    static const double times[TIMES] = {1e9, 1e9 + 6, NAN, 1e9 + 2, 1e9 + 9.5, 1e9 + 15.5},
-                        none[TIMES] = {NAN, NAN, NAN, NAN, NAN, NAN};
-    static const int64_t n_rows[TIMES] = {4, 8, 12, 16, 16, 8}, n_all[TIMES] = {4, 8, 12, 16, 20, 24};
-    rk_embeddings *e = make_small(100, 8), *copy = make_small(100, 8), *timeless = make_small(100, 8);
-    rk_table_state *half, *whole, *other;
-    train_at(e, times, n_rows, 0, TIMES / 2);
-    OK(rk_embeddings_read_state(e, "t", &half));
-    train_at(e, times, n_rows, TIMES / 2, TIMES);
-    OK(rk_embeddings_read_state(e, "t", &whole));
-    OK(write_state(copy, "t", half));
-    train_at(copy, times, n_rows, TIMES / 2, TIMES);
-    OK(rk_embeddings_read_state(copy, "t", &other));
-    OK(same_states(other, whole));
-    train_at(timeless, none, n_all, 0, TIMES);
-    rk_table_state *states[] = {half, whole, other};
-    rk_embeddings *collections[] = {e, copy, timeless};
-    for (int i = 0; i < 3; i++) {
-        rk_table_state_free(states[i]);
-        rk_embeddings_free(collections[i]);
-    }
-}
-
-/* A table takes a state without a clock: its rows are as old as the first timestamp. One without a `ttl`
- * takes a state with a clock. */
-static void test_time_to_live_of_a_state(void **state) {
-    (void)state;
-    static const double times[TIMES] = {1e9, 1e9 + 6, 1e9 + 7, 2e9, 2e9 + 7, 2e9 + 9};
-    static const int64_t n_all[TIMES] = {4, 8, 12, 16, 20, 24}, n_rows[TIMES] = {0, 0, 0, 16, 20, 8};
-    rk_embeddings *with = make_small(100, 8), *without = make_small(100, 0);
-    rk_table_state *clockless, *clocked;
-    train_at(without, times, n_all, 0, TIMES / 2);
-    OK(rk_embeddings_read_state(without, "t", &clockless));
-    train_at(with, times, n_all, 0, TIMES / 2); /* of which none would be left in the next step */
-    OK(write_state(with, "t", clockless));
-    train_at(with, times, n_rows, TIMES / 2, TIMES);
-    OK(rk_embeddings_read_state(with, "t", &clocked));
-    OK(write_state(without, "t", clocked));
-    assert_int_equal(n_rows_of(without), n_rows[TIMES - 1]);
-    rk_table_state_free(clockless);
-    rk_table_state_free(clocked);
-    rk_embeddings_free(with);
-    rk_embeddings_free(without);
 }
 
 static void refuses(void (*change)(described *), const char *message) {
@@ -637,11 +431,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_bits_of_a_model),
         cmocka_unit_test(test_state),
-        cmocka_unit_test(test_lookups_that_wait),
-        cmocka_unit_test(test_a_lookup_that_is_refused),
-        cmocka_unit_test(test_lookups_one_ahead),
-        cmocka_unit_test(test_time_to_live),
-        cmocka_unit_test(test_time_to_live_of_a_state),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_states_that_do_not_fit),
         cmocka_unit_test(test_a_candidate_that_is_there_twice),

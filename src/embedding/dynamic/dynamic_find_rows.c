@@ -1,36 +1,41 @@
 /* From keys to rows. Finding a key reads a line of its bucket and then what is known of the row's key, each
- * of which is mostly not in the caches. So keys are found in three stages, a few at a time, and what a stage
- * reads is fetched while other keys are in the stages before it. */
+ * of which is mostly not in the caches. So keys wait in a queue, and each step takes them some keys after the
+ * step before it, which fetches what the step reads. */
 #include <string.h>
 
 #include "embedding/dynamic/dynamic_table.h"
 
 enum {
-    AT_ONCE = 8, /* keys in a stage */
-    N_STAGES = 3,
+    AHEAD = 48,           /* keys that a step is ahead of the next one */
     CHECKED_AT_ONCE = 64, /* keys, whether they are recent */
+    QUEUE_SIZE = 256,     /* more than 2 AHEAD + CHECKED_AT_ONCE; a power of two */
     KEYS_A_LINE = 8,      /* of a cache */
-    COUNTED_AHEAD = 16    /* rows */
+    COUNTED_AHEAD = 48    /* rows */
 };
 
-typedef struct sought_key {
-    int64_t key;
-    uint64_t hash;
-    const rk_key_bucket *bucket;
-    int64_t row, *out; /* the row, and where it is to be written */
-    uint32_t use, uses;
-} sought_key;
+/* Keys of a feature, and how many have been through each step; key i is at i % QUEUE_SIZE. */
+typedef struct key_queue {
+    int64_t keys[QUEUE_SIZE];
+    int64_t uses[QUEUE_SIZE]; /* which of the feature's uses each is */
+    uint64_t hashes[QUEUE_SIZE];
+    const rk_index_line *lines[QUEUE_SIZE]; /* of a table whose rows are all in memory */
+    int64_t rows[QUEUE_SIZE];
+    uint32_t n_added, n_located, n_guessed, n_taken;
+} key_queue;
 
-typedef struct stage {
-    sought_key keys[AT_ONCE];
-    int n;
-} stage;
-
-/* Stages take turns: the one that is filled is the first. */
-typedef struct pipeline {
-    stage stages[N_STAGES];
-    int filled;
-} pipeline;
+static void locate_keys_in_memory(const rk_dynamic_table *t, key_queue *q, uint32_t end) {
+    static const rk_index_line no_line;
+    const rk_key_bucket *buckets = t->buckets;
+    uint64_t n_buckets = (uint64_t)t->config.n_buckets;
+    for (uint32_t i = q->n_located; i != end; i++) {
+        uint64_t hash = rk_key_hash(q->keys[i % QUEUE_SIZE]);
+        const rk_key_bucket *bucket = &buckets[rk_hash_bucket(hash, n_buckets)];
+        const rk_index_line *line = bucket->lines ? rk_key_bucket_first_line(bucket, hash) : &no_line;
+        __builtin_prefetch(line, 0, 2);
+        q->hashes[i % QUEUE_SIZE] = hash;
+        q->lines[i % QUEUE_SIZE] = line;
+    }
+}
 
 /* Lower bits of 32 hashes, and when their rows were used last: two lines of a cache each. */
 static void prefetch_disk_keys(const rk_disk_keys *bucket, uint64_t hash) {
@@ -38,54 +43,64 @@ static void prefetch_disk_keys(const rk_disk_keys *bucket, uint64_t hash) {
     for (int line = 0; line < 4; line++) __builtin_prefetch(block + 64 * line);
 }
 
-/* The bucket is kept, as a compiler may leave out a function that only fetches. */
-static void prefetch_bucket_lines(const rk_dynamic_table *t, stage *s) {
-    for (int i = 0; i < s->n; i++) {
-        sought_key *sought = &s->keys[i];
-        uint32_t number = rk_dynamic_bucket_of_hash(&t->config, sought->hash);
-        sought->bucket = &t->buckets[number];
-        if (!sought->bucket->n) continue;
-        if (t->disk_keys)
-            prefetch_disk_keys(&t->disk_keys[number], sought->hash);
-        else
-            __builtin_prefetch(rk_key_bucket_first_line(sought->bucket, sought->hash));
+static void locate_keys(const rk_dynamic_table *t, key_queue *q) {
+    uint32_t end = q->n_added;
+    if (!t->disk_keys) locate_keys_in_memory(t, q, end);
+    for (uint32_t i = q->n_located; i != end && t->disk_keys; i++) {
+        uint64_t hash = q->hashes[i % QUEUE_SIZE] = rk_key_hash(q->keys[i % QUEUE_SIZE]);
+        uint32_t bucket = rk_dynamic_bucket_of_hash(&t->config, hash);
+        if (t->buckets[bucket].n) prefetch_disk_keys(&t->disk_keys[bucket], hash);
+    }
+    q->n_located = end;
+}
+
+static int64_t guess_row_behind_first_line(const rk_dynamic_table *t, uint64_t hash) {
+    return rk_key_bucket_guess_row(&t->buckets[rk_dynamic_bucket_of_hash(&t->config, hash)], hash);
+}
+
+static void guess_rows_in_memory(const rk_dynamic_table *t, key_queue *q, uint32_t end) {
+    const rk_key_info *info = t->info;
+    for (uint32_t i = q->n_guessed; i != end; i++) {
+        const rk_index_line *line = q->lines[i % QUEUE_SIZE];
+        uint64_t hash = q->hashes[i % QUEUE_SIZE];
+        unsigned matches = rk_line_match_tag(line, rk_key_tag_of_hash(hash));
+        int64_t row = matches           ? rk_line_read_row(line, rk_lowest_place(matches))
+                      : line->is_passed ? guess_row_behind_first_line(t, hash)
+                                        : 0;
+        __builtin_prefetch(&info[row], 0, 2);
+        q->rows[i % QUEUE_SIZE] = row;
     }
 }
 
-static void guess_rows_by_tag(const rk_dynamic_table *t, stage *s) {
-    for (int i = 0; i < s->n; i++) {
-        sought_key *sought = &s->keys[i];
-        if (t->disk_keys) { /* which is no guess */
-            sought->row = rk_dynamic_find_disk_row(t, (uint32_t)(sought->bucket - t->buckets), sought->hash);
-            continue;
-        }
-        sought->row = rk_key_bucket_guess_row(sought->bucket, sought->hash);
-        __builtin_prefetch(&t->info[sought->row], 1);
+/* The number of a step's last key, so many behind the last one of the step before it. */
+static uint32_t end_of_step(uint32_t done_before, uint32_t done, uint32_t ahead) {
+    return done_before - done > ahead ? done_before - ahead : done;
+}
+
+/* Of rows in memory these are guesses: another key may have the same tag. */
+static void guess_rows(const rk_dynamic_table *t, key_queue *q, uint32_t ahead) {
+    uint32_t end = end_of_step(q->n_located, q->n_guessed, ahead);
+    if (!t->disk_keys) guess_rows_in_memory(t, q, end);
+    for (uint32_t i = q->n_guessed; i != end && t->disk_keys; i++) {
+        uint64_t hash = q->hashes[i % QUEUE_SIZE];
+        q->rows[i % QUEUE_SIZE] =
+            rk_dynamic_find_disk_row(t, rk_dynamic_bucket_of_hash(&t->config, hash), hash);
     }
+    q->n_guessed = end;
 }
 
-/* Another key may have the same bits in its entry. */
-static void confirm_guessed_rows(const rk_dynamic_table *t, stage *s) {
-    if (t->disk_keys) return; /* which were no guesses */
-    for (int i = 0; i < s->n; i++) {
-        sought_key *sought = &s->keys[i];
-        if (sought->row && t->info[sought->row].key != sought->key)
-            sought->row = rk_key_bucket_find(sought->bucket, t->info, sought->key);
-    }
+/* info: of a table whose rows are all in memory; or NULL. */
+static inline int64_t confirm_row(const rk_dynamic_table *t, const rk_key_info *info, int64_t key,
+                                  int64_t row) {
+    return row && info && info[row].key != key ? rk_dynamic_find_row(t, key) : row;
 }
 
-static stage *stage_being_filled(pipeline *p) {
-    return &p->stages[p->filled];
-}
-
-/* All stages go on; returns the one whose keys have rows, which is filled next. */
-static stage *advance_pipeline(const rk_dynamic_table *t, pipeline *p) {
-    stage *last = &p->stages[(p->filled + 1) % N_STAGES];
-    prefetch_bucket_lines(t, &p->stages[p->filled]);
-    guess_rows_by_tag(t, &p->stages[(p->filled + 2) % N_STAGES]);
-    confirm_guessed_rows(t, last);
-    p->filled = (p->filled + 1) % N_STAGES;
-    return last;
+/* Keys go on to the next steps, those that are not `ahead` of others. Returns how many were guessed that may
+ * be taken. */
+static uint32_t advance_queue(const rk_dynamic_table *t, key_queue *q, uint32_t ahead) {
+    locate_keys(t, q);
+    guess_rows(t, q, ahead);
+    return end_of_step(q->n_guessed, q->n_taken, ahead);
 }
 
 int64_t rk_dynamic_find_row(const rk_dynamic_table *t, int64_t key) {
@@ -95,34 +110,32 @@ int64_t rk_dynamic_find_row(const rk_dynamic_table *t, int64_t key) {
                         : rk_key_bucket_find(&t->buckets[bucket], t->info, key);
 }
 
-static void write_found_row(const rk_dynamic_table *t, const sought_key *sought) {
-    *sought->out = sought->row ? sought->row : rk_dynamic_shared_row(t, sought->key);
-}
-
 /* Returns how many uses share a row. */
-static int64_t write_found_rows(const rk_dynamic_table *t, stage *s) {
+static int64_t write_found_rows(const rk_dynamic_table *t, const rk_key_uses *uses, key_queue *q,
+                                uint32_t ahead) {
+    const rk_key_info *info = t->disk_keys ? NULL : t->info;
     int64_t n_missing = 0;
-    for (int i = 0; i < s->n; i++) {
-        write_found_row(t, &s->keys[i]);
-        if (!s->keys[i].row) n_missing += s->keys[i].uses;
+    uint32_t end = advance_queue(t, q, ahead);
+    for (uint32_t i = q->n_taken; i != end; i++) {
+        int64_t key = q->keys[i % QUEUE_SIZE], row = confirm_row(t, info, key, q->rows[i % QUEUE_SIZE]);
+        int64_t use = q->uses[i % QUEUE_SIZE];
+        if (!row) n_missing += uses->uses ? uses->uses[use] : 1;
+        uses->rows[use] = row ? row : rk_dynamic_shared_row(t, key);
     }
-    s->n = 0;
+    q->n_taken = end;
     return n_missing;
 }
 
 int64_t rk_dynamic_find_rows_of_uses(const rk_dynamic_table *t, const rk_key_uses *uses) {
-    pipeline p = {.filled = 0};
+    key_queue q;
+    q.n_added = q.n_located = q.n_guessed = q.n_taken = 0;
     int64_t n_missing = 0;
     for (int64_t i = 0; i < uses->n; i++) {
-        stage *s = stage_being_filled(&p);
-        s->keys[s->n++] = (sought_key){.key = uses->keys[i],
-                                       .hash = rk_key_hash(uses->keys[i]),
-                                       .out = &uses->rows[i],
-                                       .uses = uses->uses ? uses->uses[i] : 1};
-        if (s->n == AT_ONCE) n_missing += write_found_rows(t, advance_pipeline(t, &p));
+        q.keys[q.n_added % QUEUE_SIZE] = uses->keys[i];
+        q.uses[q.n_added++ % QUEUE_SIZE] = i;
+        if (q.n_added % CHECKED_AT_ONCE == 0) n_missing += write_found_rows(t, uses, &q, AHEAD);
     }
-    for (int i = 0; i < N_STAGES; i++) n_missing += write_found_rows(t, advance_pipeline(t, &p));
-    return n_missing;
+    return n_missing + write_found_rows(t, uses, &q, 0);
 }
 
 void rk_dynamic_find_rows_and_count(rk_dynamic_table *t, const rk_key_uses *uses) {
@@ -134,12 +147,6 @@ void rk_dynamic_find_rows(rk_dynamic_table *t, const int64_t *keys, int64_t n, i
     rk_dynamic_find_rows_and_count(t, &(rk_key_uses){.keys = keys, .rows = rows, .n = n});
 }
 
-/* One of some uses. */
-typedef struct unknown_key {
-    int64_t key;
-    int64_t at;
-} unknown_key;
-
 /* A chunk on its way. Uses of keys that were found a short while ago are counted where these are. */
 typedef struct search {
     rk_dynamic_table *table;
@@ -147,8 +154,8 @@ typedef struct search {
     rk_found_row *found; /* from 1 on */
     rk_absent_use *absent;
     rk_recent_key *recent;
-    int32_t now;
-    pipeline pipeline;
+    int recent_shift;
+    key_queue queue;
 } search;
 
 /* Row 0 of the chunk takes uses of keys that are not known yet. */
@@ -157,76 +164,87 @@ static rk_found_row *found_rows_of_chunk(const rk_dynamic_table *t, const rk_key
 }
 
 /* Its upper recent_bits say where a key is kept. It takes less time than rk_key_hash. */
-static uint64_t recent_hash(int64_t key) {
+static inline uint64_t recent_hash(int64_t key) {
     return (uint64_t)key * 0xD6E8FEB86659FD93u;
 }
 
-/* The row is marked as used by this batch, so that it stays. Other chunks may do the same. */
-static void mark_row_used(search *s, const sought_key *sought) {
-    int32_t *last_batch = rk_dynamic_last_batch(s->table, sought->row);
-    uint32_t number = ++s->chunk->n_found;
-    s->found[number] =
-        (rk_found_row){sought->row, __atomic_load_n(last_batch, __ATOMIC_RELAXED), sought->uses};
-    __atomic_store_n(last_batch, s->now, __ATOMIC_RELAXED);
-    s->recent[recent_hash(sought->key) >> (64 - s->table->recent_bits)] =
-        (rk_recent_key){sought->key, number};
+static void note_absent_use(search *s, const rk_key_uses *uses, uint32_t first_use, uint32_t i) {
+    int64_t use = s->queue.uses[i];
+    uses->rows[use] = rk_dynamic_shared_row(s->table, s->queue.keys[i]);
+    s->absent[s->chunk->n_absent++] = (rk_absent_use){s->queue.hashes[i], s->queue.keys[i], first_use + use,
+                                                      uses->uses ? uses->uses[use] : 1};
 }
 
-static void resolve_found_keys(search *s, stage *found) {
-    for (int i = 0; i < found->n; i++) {
-        const sought_key *sought = &found->keys[i];
-        write_found_row(s->table, sought);
-        if (sought->row)
-            mark_row_used(s, sought);
-        else
-            s->absent[s->chunk->n_absent++] =
-                (rk_absent_use){sought->hash, sought->key, sought->use, sought->uses};
-    }
-    found->n = 0;
-}
-
-/* Counts uses i .. i+n-1 of a feature where their keys are known, and writes their rows; lists the others.
- * Returns how many. Nothing branches on whether a key is known, which no processor could foresee. What is
- * searched for in between keeps a processor from fetching the keys after these by itself. */
-static int resolve_recent_keys(const search *s, const rk_key_uses *uses, int64_t i, int n,
-                               unknown_key *unknown) {
-    const int64_t *keys = uses->keys + i;
-    const rk_recent_key *recents = s->recent;
-    rk_found_row *none = s->found;
-    int n_unknown = 0, shift = 64 - s->table->recent_bits;
-    for (int k = 0; k < CHECKED_AT_ONCE && k < uses->n - i - n; k += KEYS_A_LINE)
-        __builtin_prefetch(keys + n + k);
-    for (int k = 0; k < n; k++) {
-        int64_t key = keys[k]; /* rows may be written over keys */
-        const rk_recent_key *recent = &recents[recent_hash(key) >> shift];
-        uint32_t is_known = recent->key == key;
-        rk_found_row *found = none + (recent->found & -is_known);
-        found->uses = rk_add_uses_saturating(found->uses, uses->uses ? uses->uses[i + k] : is_known);
-        uses->rows[i + k] = found->row;
-        unknown[n_unknown] = (unknown_key){key, k};
-        n_unknown += found == none;
-    }
-    return n_unknown;
-}
-
-/* Uses first .. last-1 of a feature, the first of which is the batch's `number`. */
-static void find_rows_of_feature(search *s, const rk_key_uses *uses, int64_t first, int64_t last,
-                                 uint32_t number) {
-    for (int64_t i = first; i < last; i += CHECKED_AT_ONCE) {
-        unknown_key unknown[CHECKED_AT_ONCE];
-        int n = last - i < CHECKED_AT_ONCE ? (int)(last - i) : CHECKED_AT_ONCE,
-            n_unknown = resolve_recent_keys(s, uses, i, n, unknown);
-        for (int k = 0; k < n_unknown; k++) {
-            stage *to = stage_being_filled(&s->pipeline);
-            int64_t use = i + unknown[k].at;
-            to->keys[to->n++] = (sought_key){.key = unknown[k].key,
-                                             .hash = rk_key_hash(unknown[k].key),
-                                             .out = &uses->rows[use],
-                                             .use = number + (uint32_t)(use - first),
-                                             .uses = uses->uses ? uses->uses[use] : 1};
-            if (to->n == AT_ONCE) resolve_found_keys(s, advance_pipeline(s->table, &s->pipeline));
+/* Rows that are found are marked as used by this batch, so that they stay. Other chunks may do the same.
+ * first_use: the batch's number of the feature's first use. */
+static void resolve_queued_keys(search *s, const rk_key_uses *uses, uint32_t first_use, uint32_t ahead) {
+    const rk_dynamic_table *t = s->table;
+    key_queue *q = &s->queue;
+    rk_key_info *info = t->disk_keys ? NULL : t->info;
+    rk_found_row *found = s->found;
+    rk_recent_key *recents = s->recent;
+    uint32_t n_found = s->chunk->n_found, end = advance_queue(t, q, ahead);
+    int32_t now = rk_dynamic_current_batch(t);
+    int shift = s->recent_shift;
+    for (uint32_t i = q->n_taken; i != end; i++) {
+        int64_t key = q->keys[i % QUEUE_SIZE], row = confirm_row(t, info, key, q->rows[i % QUEUE_SIZE]);
+        if (!row) {
+            note_absent_use(s, uses, first_use, i % QUEUE_SIZE);
+            continue;
         }
+        int64_t use = q->uses[i % QUEUE_SIZE];
+        int32_t *last_batch = info ? &info[row].last_batch : rk_dynamic_last_batch(t, row);
+        uses->rows[use] = row;
+        found[++n_found] = (rk_found_row){row, __atomic_load_n(last_batch, __ATOMIC_RELAXED),
+                                          uses->uses ? uses->uses[use] : 1};
+        __atomic_store_n(last_batch, now, __ATOMIC_RELAXED);
+        recents[recent_hash(key) >> shift] = (rk_recent_key){key, n_found};
     }
+    s->chunk->n_found = n_found;
+    q->n_taken = end;
+}
+
+/* Counts uses i .. i+n-1 of a feature where their keys are known, and writes their rows; the others join the
+ * queue. Nothing branches on whether a key is known, which no processor could foresee. What is searched for
+ * in between keeps a processor from fetching the keys and rows after these by itself. */
+static inline void resolve_recent_keys(search *s, const rk_key_uses *uses, int64_t i, int n,
+                                       const uint32_t *counts) {
+    const int64_t *keys = uses->keys + i;
+    int64_t *rows = uses->rows + i; /* may be where the keys are */
+    rk_found_row *none = s->found;
+    const rk_recent_key *recents = s->recent;
+    key_queue *q = &s->queue;
+    uint32_t n_added = q->n_added;
+    int shift = s->recent_shift;
+    for (int k = 0; k < CHECKED_AT_ONCE && k < uses->n - i - n; k += KEYS_A_LINE) {
+        __builtin_prefetch(keys + n + k);
+        __builtin_prefetch(rows + n + k, 1);
+    }
+    for (int k = 0; k < n; k++) {
+        int64_t key = keys[k];
+        const rk_recent_key *recent = &recents[recent_hash(key) >> shift];
+        rk_found_row *found = none + (recent->found & -(uint32_t)(recent->key == key));
+        found->uses = counts ? rk_add_uses_saturating(found->uses, counts[i + k]) : found->uses + 1;
+        rows[k] = found->row;
+        q->keys[n_added % QUEUE_SIZE] = key;
+        q->uses[n_added % QUEUE_SIZE] = i + k;
+        n_added += found == none;
+    }
+    q->n_added = n_added;
+}
+
+/* Uses first .. last-1 of a feature. */
+static void find_rows_of_feature(search *s, const rk_key_uses *uses, int64_t first, int64_t last,
+                                 uint32_t first_use) {
+    for (int64_t i = first; i < last; i += CHECKED_AT_ONCE) {
+        int n = last - i < CHECKED_AT_ONCE ? (int)(last - i) : CHECKED_AT_ONCE;
+        if (uses->uses)
+            resolve_recent_keys(s, uses, i, n, uses->uses);
+        else
+            resolve_recent_keys(s, uses, i, n, NULL);
+        resolve_queued_keys(s, uses, first_use, AHEAD);
+    }
+    resolve_queued_keys(s, uses, first_use, 0);
 }
 
 /* Uses of a group together, each in the order of the batch. */
@@ -261,17 +279,16 @@ void rk_dynamic_find_rows_of_chunk(rk_dynamic_table *t, size_t number) {
                 .found = found_rows_of_chunk(t, chunk),
                 .absent = t->absent + chunk->first,
                 .recent = t->recent + ((size_t)chunk->number << t->recent_bits),
-                .now = rk_dynamic_current_batch(t)};
+                .recent_shift = 64 - t->recent_bits};
     s.found[0] = (rk_found_row){0};
     memset(s.recent, 0, sizeof *s.recent << t->recent_bits);
     for (uint32_t at = chunk->first; at < chunk->last;) {
         rk_dynamic_use use = rk_dynamic_locate_use(t, at);
         int64_t n = use.uses->n - use.number, left = chunk->last - at;
         if (n > left) n = left;
-        find_rows_of_feature(&s, use.uses, use.number, use.number + n, at);
+        find_rows_of_feature(&s, use.uses, use.number, use.number + n, at - (uint32_t)use.number);
         at += (uint32_t)n;
     }
-    for (int i = 0; i < N_STAGES; i++) resolve_found_keys(&s, advance_pipeline(t, &s.pipeline));
     if (chunk->n_absent) sort_absent_uses_by_group(t, chunk);
     if (t->disk_keys) chunk->over_shares = add_shares_of_rows_that_pass(t, chunk);
 }

@@ -18,6 +18,17 @@ static rk_status create_sketches(rk_dynamic_table *t) {
     return rk_alloc(n, sizeof *t->sketch_loads, &t->sketch_loads);
 }
 
+/* Addresses alone: pages are touched as buckets move in. */
+static size_t bytes_of_rooms(const rk_dynamic_table *t) {
+    return (size_t)(t->end_bucket - t->first_bucket) * t->room_lines * sizeof *t->rooms;
+}
+
+static rk_status create_rooms(rk_dynamic_table *t) {
+    int64_t most = (t->config.max_capacity + t->config.n_buckets - 1) / t->config.n_buckets;
+    t->room_lines = rk_key_bucket_lines((uint64_t)most);
+    return rk_pages_alloc(bytes_of_rooms(t), &t->rooms);
+}
+
 rk_key_sketch rk_dynamic_sketch_of_bucket(const rk_dynamic_table *t, uint32_t bucket) {
     uint64_t number = (uint64_t)bucket - (uint64_t)t->first_bucket;
     return (rk_key_sketch){.cells = t->sketches + number * t->sketch_bytes,
@@ -45,7 +56,7 @@ rk_status rk_dynamic_create(const rk_dynamic_config *config, uint64_t seed, uint
     RK_GOTO(rk_alloc(RK_MAX_KEY_GROUPS, sizeof *t->groups, &t->groups));
     RK_GOTO(rk_pages_alloc((size_t)config->n_buckets * sizeof *t->buckets, &t->buckets));
     RK_GOTO(create_sketches(t));
-    if (rk_dynamic_has_disk_rows(config)) RK_GOTO(rk_dynamic_create_disk_keys(t));
+    RK_GOTO(rk_dynamic_has_disk_rows(config) ? rk_dynamic_create_disk_keys(t) : create_rooms(t));
     RK_GOTO(rk_dynamic_grow_rows(t, rk_dynamic_initial_rows(config)));
     for (int64_t row = 0; row < t->n_shared && t->info; row++) t->info[row].key = t->first_cold + row;
     *out = t;
@@ -66,6 +77,7 @@ void rk_dynamic_free(rk_dynamic_table *t) {
     if (!t) return;
     for (int64_t b = 0; t->buckets && b < t->config.n_buckets; b++) rk_key_bucket_release(&t->buckets[b]);
     rk_pages_free(t->buckets, (size_t)t->config.n_buckets * sizeof *t->buckets);
+    rk_pages_free(t->rooms, bytes_of_rooms(t));
     rk_pages_free(t->sketches, (size_t)(t->end_bucket - t->first_bucket) * t->sketch_bytes);
     rk_pages_free(t->info, t->info_bytes);
     rk_dynamic_free_disk_keys(t);
@@ -97,8 +109,9 @@ int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *t, uint32_t bucket) {
 rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *t, uint32_t bucket, uint32_t n_rows) {
     int64_t capacity = rk_dynamic_bucket_capacity(t, bucket);
     uint32_t most = capacity < UINT32_MAX ? (uint32_t)capacity : UINT32_MAX;
-    return t->disk_keys ? rk_dynamic_reserve_disk_keys(t, bucket, n_rows, most)
-                        : rk_key_bucket_reserve(&t->buckets[bucket], t->info, n_rows, most);
+    if (t->disk_keys) return rk_dynamic_reserve_disk_keys(t, bucket, n_rows, most);
+    rk_index_line *room = t->rooms + (bucket - (uint64_t)t->first_bucket) * t->room_lines;
+    return rk_key_bucket_reserve(&t->buckets[bucket], t->info, n_rows, most, room);
 }
 
 void rk_dynamic_list_rows(const rk_dynamic_table *t, uint32_t bucket, int64_t *rows) {

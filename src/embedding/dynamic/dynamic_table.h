@@ -134,6 +134,10 @@ typedef struct rk_dynamic_table {
     int64_t first_cold;               /* row 0's number among all cold rows */
     uint64_t stream;                  /* of admission's random numbers */
     rk_key_bucket *buckets;
+    rk_index_line *rooms; /* [end_bucket - first_bucket, room_lines] for buckets that are full or nearly so:
+                             in huge pages, as a processor finds pages of random lines slowly where they are
+                             many. With rows on a disk: NULL */
+    uint64_t room_lines;
     uint8_t *sketches;     /* [end_bucket - first_bucket, sketch_bytes]; NULL: keys without a row are counted
                               exactly, if at all */
     int64_t *sketch_loads; /* [end_bucket - first_bucket] */

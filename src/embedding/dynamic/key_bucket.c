@@ -24,7 +24,7 @@ static uint64_t entries_for_keys(uint64_t n) {
     return size > LEAST_SIZE ? size : LEAST_SIZE;
 }
 
-static uint64_t lines_for_keys(uint64_t n) {
+uint64_t rk_key_bucket_lines(uint64_t n) {
     return n ? (n + USUAL_ROWS - 1) / USUAL_ROWS : 1;
 }
 
@@ -91,16 +91,29 @@ static void insert_line(rk_key_bucket *b, const rk_key_info *info, const rk_inde
         }
 }
 
-rk_status rk_key_bucket_reserve(rk_key_bucket *b, const rk_key_info *info, uint32_t n, uint32_t most) {
+static void free_lines(rk_key_bucket *b) {
+    if (!b->is_in_room) rk_free(b->lines);
+}
+
+/* A bucket that leaves its room has more keys than there is room for, and never comes back. */
+rk_status rk_key_bucket_reserve(rk_key_bucket *b, const rk_key_info *info, uint32_t n, uint32_t most,
+                                rk_index_line *room) {
     if (b->lines && n <= (uint64_t)USUAL_ROWS * b->n_lines) return RK_OK;
     RK_TRY(check_n_keys(n));
-    rk_key_bucket grown = {.n_lines =
-                               rk_grown_hash_size(b->n_lines, lines_for_keys(n), lines_for_keys(most))};
-    RK_TRY(rk_alloc(grown.n_lines, sizeof *grown.lines, &grown.lines));
+    uint64_t usual = rk_key_bucket_lines(most);
+    rk_key_bucket grown = {.n_lines = rk_grown_hash_size(b->n_lines, rk_key_bucket_lines(n), usual)};
+    grown.is_in_room = room && grown.n_lines <= usual && 2 * (uint64_t)grown.n_lines >= usual;
+    if (grown.is_in_room) {
+        grown.lines = room;
+        grown.n_lines = (uint32_t)usual;
+    } else {
+        RK_TRY(rk_alloc(grown.n_lines, sizeof *grown.lines, &grown.lines));
+    }
     for (uint32_t i = 0; i < b->n_lines; i++) insert_line(&grown, info, &b->lines[i]);
-    rk_free(b->lines);
+    free_lines(b);
     b->lines = grown.lines;
     b->n_lines = grown.n_lines;
+    b->is_in_room = grown.is_in_room;
     return RK_OK;
 }
 
@@ -203,6 +216,7 @@ void rk_key_bucket_lower_counts(rk_key_bucket *b, uint32_t most) {
 }
 
 void rk_key_bucket_release(rk_key_bucket *b) {
-    RK_FREE_ALL(b->lines, b->counted, b->uses);
+    free_lines(b);
+    RK_FREE_ALL(b->counted, b->uses);
     *b = (rk_key_bucket){0};
 }

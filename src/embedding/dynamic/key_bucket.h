@@ -5,8 +5,10 @@
 #define RK_EMBEDDING_DYNAMIC_KEY_BUCKET_H
 
 #include <reckon/status.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -35,6 +37,7 @@ typedef struct rk_key_bucket {
     int64_t *counted;     /* [counted_size] keys without a row, and */
     uint32_t *uses;       /* their uses so far, at most INT32_MAX; 0: free */
     uint32_t n, n_counted, n_lines, counted_size;
+    bool is_in_room; /* lines are */
 } rk_key_bucket;
 
 /* A fixed mix of a key's bits (the finalizer of splitmix64), one to one. Checkpoints depend on it: a key's
@@ -88,8 +91,9 @@ static inline unsigned rk_lowest_place(unsigned matches) {
     return (unsigned)__builtin_ctz(matches);
 }
 static inline int64_t rk_line_read_row(const rk_index_line *line, unsigned place) {
-    uint64_t high = line->high[place / 4] >> place % 4 * 2 & 3;
-    return (int64_t)(high << 32 | line->rows[place]);
+    uint32_t high;
+    memcpy(&high, line->high, sizeof high); /* and is_passed, behind what is read */
+    return (int64_t)((uint64_t)(high >> 2 * place & 3) << 32 | line->rows[place]);
 }
 
 /* What finding a key reads first, of a bucket that has keys; and then the row that it most likely finds. 0:
@@ -111,8 +115,12 @@ static inline int64_t rk_key_bucket_guess_row(const rk_key_bucket *bucket, uint6
 /* info: of all rows of the table. A row is above 0 and below RK_MOST_KEY_ROWS. */
 int64_t rk_key_bucket_find(const rk_key_bucket *bucket, const rk_key_info *info,
                            int64_t key); /* 0: it has none */
-/* most: rows that it usually has at most; it grows to no more than they need before it has more. */
-rk_status rk_key_bucket_reserve(rk_key_bucket *bucket, const rk_key_info *info, uint32_t n, uint32_t most);
+/* The lines of so many keys. */
+uint64_t rk_key_bucket_lines(uint64_t n_keys);
+/* most: rows that it usually has at most; it grows to no more than they need before it has more. room: lines
+ * of zeros for so many, the bucket's own, which it uses once they are at least half full; or NULL. */
+rk_status rk_key_bucket_reserve(rk_key_bucket *bucket, const rk_key_info *info, uint32_t n, uint32_t most,
+                                rk_index_line *room);
 void rk_key_bucket_insert(rk_key_bucket *bucket, int64_t key, int64_t row); /* a key that has none */
 /* The rows that are in it, in no order, into rows [n]. */
 void rk_key_bucket_list_rows(const rk_key_bucket *bucket, int64_t *rows);

@@ -326,6 +326,9 @@ static inline int64_t rk_dynamic_shared_row(const rk_dynamic_table *table, int64
                ? rk_dynamic_cold_row_of_hash(&table->config, rk_key_hash(key)) - table->first_cold
                : 0;
 }
+static inline rk_key_bucket *rk_dynamic_bucket_with_key(const rk_dynamic_table *table, int64_t key) {
+    return &table->buckets[rk_dynamic_bucket_of_key(&table->config, key)];
+}
 int64_t rk_dynamic_bucket_capacity(const rk_dynamic_table *table, uint32_t bucket);
 rk_key_sketch rk_dynamic_sketch_of_bucket(const rk_dynamic_table *table, uint32_t bucket);
 rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *table, uint32_t bucket, uint32_t n_rows);
@@ -350,5 +353,14 @@ static inline bool rk_dynamic_row_has_smaller_key(const rk_dynamic_table *table,
 void rk_dynamic_sort_last_rows(const rk_dynamic_table *table, int64_t *rows, size_t n, size_t n_sorted,
                                rk_row_less less);
 void rk_dynamic_sort_rows(const rk_dynamic_table *table, int64_t *rows, size_t n, rk_row_less less);
+
+/* Inside (dynamic_eviction.c): what the clock is when the batch has ended, and so which rows are past their
+ * time; the first bucket from this one on whose turn it is with the search for these; which rows a bucket
+ * gives up, and that they are given up. */
+void rk_dynamic_begin_time_of_batch(rk_dynamic_table *table, int64_t timestamp);
+int64_t rk_dynamic_next_bucket_to_scan(const rk_dynamic_table *table, int64_t bucket);
+rk_status rk_dynamic_choose_evictions(const rk_dynamic_table *table, rk_key_group *group, uint32_t bucket,
+                                      bool has_turn, int64_t n_new);
+void rk_dynamic_apply_evictions(rk_dynamic_table *table, rk_key_group *group);
 
 #endif

@@ -251,6 +251,47 @@ ROW_INLINE void update_rows(const rk_fused_update_args *a, row_words *random, bo
     }
 }
 
+enum {
+    CHUNK_VALUES = 256,
+    CHUNKS_AHEAD = 8,
+    FEW_VALUES = 32 /* of a row; longer ones take no less time so */
+};
+
+/* A step of rows beside each other, whose values do not depend on one another. */
+static __attribute__((noinline, flatten)) void update_values(const rk_update *restrict update, float *w,
+                                                             float *slot0, float *slot1, float *restrict g,
+                                                             int64_t n, float l2) {
+    for (int64_t at = 0; at < n; at += CHUNK_VALUES) {
+        const int64_t count = n - at < CHUNK_VALUES ? n - at : CHUNK_VALUES;
+        float *arrays[3] = {w + at, slot0 ? slot0 + at : NULL, slot1 ? slot1 + at : NULL};
+        for (int i = 0; i < 3 && arrays[i]; i++)
+            prefetch_cache_lines(arrays[i] + CHUNKS_AHEAD * CHUNK_VALUES, 4 * CHUNK_VALUES);
+        for (int64_t k = at; k < at + count; k++) g[k] += l2 * w[k];
+        clip_gradient_and_decay(update, arrays[0], g + at, count);
+        apply_usual_rule(update, arrays[0], arrays[1], arrays[2], g + at, count);
+        clip_weights(update, arrays[0], count);
+    }
+}
+
+/* Every row takes a step: the sums of some rows, then one loop over their values. */
+ROW_INLINE void update_all_rows(const rk_fused_update_args *a, bool plain, int32_t dim) {
+    if (dim > FEW_VALUES) __builtin_unreachable();
+    float g[2048];
+    const int64_t at_once = (int64_t)(sizeof g / sizeof *g) / dim;
+    use_reader r = begin_reading_uses(a, false, plain, dim);
+    for (int64_t first = 0, i = 0; first < a->n_places; first += at_once) {
+        const int64_t n = a->n_places - first < at_once ? a->n_places - first : at_once,
+                      value = (a->first_row + first) * dim;
+        memset(g, 0, (size_t)(n * dim) * sizeof *g);
+        while (i < a->n_uses && rk_row_use_place(a->uses[i]) < first + n) {
+            float *sum = g + (rk_row_use_place(a->uses[i]) - first) * dim;
+            i = sum_gradients_of_uses(a, i, &r, sum, false, plain, dim, NULL);
+        }
+        update_values(a->update, (float *)a->rows.data + value, a->slots[0] ? a->slots[0] + value : NULL,
+                      a->slots[1] ? a->slots[1] + value : NULL, g, n * dim, a->l2_full);
+    }
+}
+
 /* Plain uses, and a step that is this rule and nothing else. The copies tell compilers what is constant, and
  * that stores of rows change none of it. */
 ROW_INLINE void update_rows_by_rule(const rk_fused_update_args *a, rk_dtype dtype, rk_optimizer_kind kind,
@@ -290,20 +331,26 @@ ROW_INLINE void update_rows_by_usual_rule(const rk_fused_update_args *a, rk_dtyp
     }
 }
 
-#define UPDATE_ROWS(name, dim)                                                                        \
-    static __attribute__((noinline)) void update_f32_by_rule_##name(const rk_fused_update_args *a) {  \
-        update_rows_by_usual_rule(a, RK_F32, dim);                                                    \
-    }                                                                                                 \
-    static __attribute__((noinline)) void update_bf16_by_rule_##name(const rk_fused_update_args *a) { \
-        update_rows_by_usual_rule(a, RK_BF16, dim);                                                   \
-    }                                                                                                 \
-    static __attribute__((noinline)) void update_plain_rows_##name(const rk_fused_update_args *a) {   \
-        row_words random = {.of = a};                                                                 \
-        update_rows(a, &random, true, false, false, dim);                                             \
-    }                                                                                                 \
-    static __attribute__((noinline)) void update_rows_##name(const rk_fused_update_args *a) {         \
-        row_words random = {.of = a};                                                                 \
-        update_rows(a, &random, false, false, false, dim);                                            \
+#define UPDATE_ROWS(name, dim)                                                                          \
+    static __attribute__((noinline)) void update_f32_by_rule_##name(const rk_fused_update_args *a) {    \
+        update_rows_by_usual_rule(a, RK_F32, dim);                                                      \
+    }                                                                                                   \
+    static __attribute__((noinline)) void update_bf16_by_rule_##name(const rk_fused_update_args *a) {   \
+        update_rows_by_usual_rule(a, RK_BF16, dim);                                                     \
+    }                                                                                                   \
+    static __attribute__((noinline)) void update_plain_rows_##name(const rk_fused_update_args *a) {     \
+        row_words random = {.of = a};                                                                   \
+        update_rows(a, &random, true, false, false, dim);                                               \
+    }                                                                                                   \
+    static __attribute__((noinline)) void update_rows_##name(const rk_fused_update_args *a) {           \
+        row_words random = {.of = a};                                                                   \
+        update_rows(a, &random, false, false, false, dim);                                              \
+    }                                                                                                   \
+    static __attribute__((noinline)) void update_all_plain_rows_##name(const rk_fused_update_args *a) { \
+        update_all_rows(a, true, dim);                                                                  \
+    }                                                                                                   \
+    static __attribute__((noinline)) void update_all_rows_##name(const rk_fused_update_args *a) {       \
+        update_all_rows(a, false, dim);                                                                 \
     }
 ROW_DEFINE_BY_DIM(UPDATE_ROWS, a->rows.dim)
 
@@ -321,6 +368,14 @@ static bool is_step_a_usual_rule(const rk_fused_update_args *a) {
            !u->clips_weight;
 }
 
+/* Whether every row takes a step, and short ones whose values do not depend on one another. */
+static bool takes_all_values(const rk_fused_update_args *a) {
+    rk_optimizer_kind kind = a->update->kind;
+    return a->l2_full != 0 && a->l2 == 0 && a->rows.dtype == RK_F32 && a->rows.dim <= FEW_VALUES &&
+           (kind == RK_OPTIMIZER_SGD || kind == RK_OPTIMIZER_ADAGRAD || kind == RK_OPTIMIZER_ADAM ||
+            kind == RK_OPTIMIZER_ADAMW);
+}
+
 static bool are_uses_plain_bags(const rk_fused_update_args *a) {
     return a->n_sources == 1 && !a->bags && !a->coefficients && a->sources[0].length == 1 &&
            a->sources[0].first_bag == 0;
@@ -335,6 +390,12 @@ void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
             ROW_CALL_BY_DIM(a->rows.dim, update_f32_by_rule, a);
         } else {
             ROW_CALL_BY_DIM(a->rows.dim, update_bf16_by_rule, a);
+        }
+    } else if (takes_all_values(a)) {
+        if (are_uses_plain_bags(a)) {
+            ROW_CALL_BY_DIM(a->rows.dim, update_all_plain_rows, a);
+        } else {
+            ROW_CALL_BY_DIM(a->rows.dim, update_all_rows, a);
         }
     } else if (are_uses_plain_bags(a)) {
         ROW_CALL_BY_DIM(a->rows.dim, update_plain_rows, a);

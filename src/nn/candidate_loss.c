@@ -136,8 +136,8 @@ static void transpose_candidate_tile(void *context, size_t task, int thread) {
                 c < l->n_candidates ? l->args->items[(l->first + c) * dim + k] : 0;
 }
 
-static rk_status compute_block_scores_and_gradients(rk_candidate_loss *l, group *g, int64_t begin,
-                                                    int64_t n) {
+static rk_status compute_block_scores_and_gradients(rk_candidate_loss *l, group *g, int64_t begin, int64_t n,
+                                                    bool opens) {
     const rk_candidate_loss_args *a = l->args;
     const rk_candidate_loss_config *c = &l->config;
     int64_t dim = c->dim;
@@ -167,7 +167,7 @@ static rk_status compute_block_scores_and_gradients(rk_candidate_loss *l, group 
         l->own[i] = row.own_gradient;
         for (int64_t k = 0; k < dim; k++) a->user_gradient[i * dim + k] = l->own[i] * a->items[i * dim + k];
     }
-    return rk_packed_matrix_backward(l->matrix, n, users, g->scores, true, g->gradients, true,
+    return rk_packed_matrix_backward(l->matrix, n, users, g->scores, !opens, g->gradients, true,
                                      a->user_gradient + begin * dim, g->workspace);
 }
 
@@ -176,12 +176,11 @@ static void run_blocks_of_group(void *context, size_t task, int thread) {
     rk_candidate_loss *l = context;
     group *g = &l->groups[task];
     g->loss = 0;
-    if (g->first < g->last)
-        memset(g->gradients, 0, (size_t)(l->config.dim * l->n_cols) * sizeof *g->gradients);
     for (size_t b = g->first; b < g->last; b++) {
         int64_t begin = (int64_t)b * ROWS, left = l->args->n - begin;
         rk_parallel_failure_record(
-            &l->failure, begin, compute_block_scores_and_gradients(l, g, begin, left < ROWS ? left : ROWS));
+            &l->failure, begin,
+            compute_block_scores_and_gradients(l, g, begin, left < ROWS ? left : ROWS, b == g->first));
     }
 }
 

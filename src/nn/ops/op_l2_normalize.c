@@ -30,10 +30,11 @@ static rk_status l2_normalize_backward(const rk_run *run, const rk_node *node) {
     const rk_real *x = rk_node_input(run, node, 0), *y = rk_node_output(run, node),
                   *dy = rk_node_output_gradient(run, node);
     rk_real *dx = rk_node_input_gradient(run, node, 0);
+    bool writes = rk_node_writes_gradient_first(node, 0);
     for (int64_t r = 0; r < run->n * node->shape.rows; r++, x += cols, y += cols, dy += cols, dx += cols) {
         rk_real factor = inverse_l2_norm(x, cols, epsilon_of_node(node)),
                 dot = rk_dot_product_by_lanes(y, dy, cols);
-        for (int32_t c = 0; c < cols; c++) dx[c] += factor * (dy[c] - dot * y[c]);
+        for (int32_t c = 0; c < cols; c++) dx[c] = (writes ? 0 : dx[c]) + factor * (dy[c] - dot * y[c]);
     }
     return RK_OK;
 }
@@ -42,6 +43,7 @@ const rk_op rk_op_l2_normalize = {.name = "l2_normalize",
                                   .min_inputs = 1,
                                   .max_inputs = 1,
                                   .options = RK_OPTION_epsilon,
+                                  .writes_gradient = true,
                                   .build = rk_node_take_input_shape,
                                   .forward = l2_normalize_forward,
                                   .backward = l2_normalize_backward};

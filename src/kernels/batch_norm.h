@@ -11,13 +11,16 @@
 /* sums[c] += x[s, c], in the order of s */
 void rk_column_sums(const rk_real *x, int64_t n, int64_t width, rk_real *sums);
 
-/* With hat = (x[s, c] - mean[c]) * scale[c], each sum in the order of s:
+/* With hat = (x[s, c] - mean[c]) * scale[c] and y = gamma[c] * hat + beta[c], each sum in the order of s:
  *
  *     squares:        out[c] += (x[s, c] - mean[c])^2
- *     forward:        out[s, c] = gamma[c] * hat + beta[c]
- *     gradient_sums:  out[c] += dy[s, c] * hat;  out[width + c] += dy[s, c]
- *     backward:       dx = gamma[c] * scale[c] * (dy[s, c] - inverse * (sums[c] + hat * dots[c]))
- *                     out[s, c] = add ? out[s, c] + dx : 0 + dx */
+ *     forward:        out[s, c] = y, if relu max(y, 0), and if there is kept dropout of that
+ *     gradient_sums:  out[c] += d * hat;  out[width + c] += d, where d is dy[s, c] behind dropout and relu
+ *     backward:       dx = gamma[c] * scale[c] * (d - inverse * (sums[c] + hat * dots[c]))
+ *                     out[s, c] = add ? out[s, c] + dx : 0 + dx
+ *
+ * dropout and relu as rk_dropout_mask, rk_dropout_apply_mask, rk_relu_forward and rk_relu_backward have them.
+ */
 typedef struct rk_batch_norm_args {
     int64_t n, width;
     const rk_real *x, *dy;
@@ -26,6 +29,9 @@ typedef struct rk_batch_norm_args {
     rk_real inverse;            /* 1 / samples of the batch */
     bool add;
     rk_real *out;
+    bool relu;           /* follows, */
+    const uint8_t *kept; /* [n, width] or NULL: and behind relu dropout, */
+    rk_real keep;        /* whose factor this is */
 } rk_batch_norm_args;
 void rk_batch_norm_squares(const rk_batch_norm_args *args);
 void rk_batch_norm_forward(const rk_batch_norm_args *args);

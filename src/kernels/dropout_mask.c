@@ -34,11 +34,11 @@ void RK_KERNEL_NAME(rk_dropout_mask)(const rk_dropout_mask_args *args) {
         last = first + RANDOM_WORDS - skipped;
         fill_random_words(a.seed, a.step, (uint64_t)((a.place + first) / 4), words);
         if (last <= a.n && skipped == 0) {
-            write_masked_values(&a, words, first, first + RANDOM_WORDS);
+            if (a.to) write_masked_values(&a, words, first, first + RANDOM_WORDS);
             if (a.kept) write_kept_flags(&a, words, first, first + RANDOM_WORDS);
         } else {
             last = last < a.n ? last : a.n;
-            write_masked_values(&a, words + skipped, first, last);
+            if (a.to) write_masked_values(&a, words + skipped, first, last);
             if (a.kept) write_kept_flags(&a, words + skipped, first, last);
         }
     }

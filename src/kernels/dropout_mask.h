@@ -10,7 +10,7 @@
 /*     for i in 0 .. n-1:
  *         word = word (place + i) % 4 of rk_rng_draw_four_words(seed, step, (place + i) / 4)
  *         y = word >= limit ? from[i] * keep : 0
- *         to[i] = add ? to[i] + y : y
+ *         to[i] = add ? to[i] + y : y, if to
  *         kept[i] = word >= limit, if kept
  *
  * from and to are the same memory or do not overlap. */
@@ -21,7 +21,7 @@ typedef struct rk_dropout_mask_args {
     uint32_t limit;      /* rate * 2^32 */
     rk_real keep;        /* 1 / (1 - rate) */
     const rk_real *from; /* [n] */
-    rk_real *to;         /* [n] */
+    rk_real *to;         /* [n] or NULL: kept alone is wanted */
     uint8_t *kept;       /* [n] or NULL: which values stay, for rk_dropout_apply_mask */
     bool add;
 } rk_dropout_mask_args;

@@ -88,6 +88,11 @@ static void test_dropout(void **state) {
                     rk_dropout_mask_on[isa](&args);
                     assert_memory_equal(out, expected, sizeof out);
                     assert_memory_equal(kept, expected_kept, sizeof kept);
+                    rk_dropout_mask_args alone = args;
+                    alone.from = alone.to = NULL;
+                    memset(kept, 7, sizeof kept);
+                    rk_dropout_mask_on[isa](&alone);
+                    assert_memory_equal(kept, expected_kept, sizeof kept);
                 }
             }
 }
@@ -120,9 +125,14 @@ enum { NORM_ROWS = 9 };
 typedef struct norm_case {
     float x[NORM_ROWS * MAX_DIM], dy[NORM_ROWS * MAX_DIM], of_columns[6][MAX_DIM];
     float out[NORM_ROWS * MAX_DIM]; /* or two sums of columns */
+    uint8_t kept[NORM_ROWS * MAX_DIM];
 } norm_case;
 
-static rk_batch_norm_args norm_args(norm_case *c, int64_t n, int64_t width, bool add) {
+/* What follows the norm. */
+enum { NOTHING, RELU, RELU_AND_DROPOUT, N_FOLLOWING };
+
+static rk_batch_norm_args norm_args(norm_case *c, int64_t n, int64_t width, bool add, int following) {
+    for (int i = 0; i < NORM_ROWS * MAX_DIM; i++) c->kept[i] = i % 3 != 1;
     for (int i = 0; i < NORM_ROWS * MAX_DIM; i++) c->out[i] = (float)(i % 5) - 2;
     return (rk_batch_norm_args){.n = n,
                                 .width = width,
@@ -136,32 +146,43 @@ static rk_batch_norm_args norm_args(norm_case *c, int64_t n, int64_t width, bool
                                 .sums = c->of_columns[5],
                                 .inverse = 1.0f / 7,
                                 .add = add,
-                                .out = c->out};
+                                .out = c->out,
+                                .relu = following >= RELU,
+                                .kept = following == RELU_AND_DROPOUT ? c->kept : NULL,
+                                .keep = 1.25f};
 }
 
 /* By the letter of kernels/batch_norm.h. */
-static float expected_norm(const rk_batch_norm_args *a, int kernel, int64_t s, int64_t c, float before) {
+static float expected_norm(const rk_batch_norm_args *a, int kernel, int64_t s, int64_t c, float before,
+                           float *gradient) {
     float x = a->x[s * a->width + c], dy = a->dy[s * a->width + c], centered = x - a->mean[c],
-          hat = centered * a->scale[c];
+          hat = centered * a->scale[c], y = a->gamma[c] * hat + a->beta[c];
+    bool kept = !a->kept || a->kept[s * a->width + c];
+    if (a->kept) dy = 0 + (kept ? dy * a->keep : 0);
+    if (a->relu) dy = 0 + dy * (y > 0 ? 1.0f : 0.0f);
+    if (a->relu && y <= 0) y = 0;
+    if (a->kept) y = kept ? y * a->keep : 0;
+    *gradient = dy;
     if (kernel == 0) return before + centered * centered;
-    if (kernel == 1) return a->gamma[c] * hat + a->beta[c];
+    if (kernel == 1) return y;
     if (kernel == 2) return before + dy * hat;
     float dx = a->gamma[c] * a->scale[c] * (dy - a->inverse * (a->sums[c] + hat * a->dots[c]));
     return (a->add ? before : 0) + dx;
 }
 
-static void check_norm(norm_case *c, int kernel, int isa, int64_t n, int64_t width, bool add) {
+static void check_norm(norm_case *c, int kernel, int isa, int64_t n, int64_t width, bool add, int following) {
     void (*const *const all[])(const rk_batch_norm_args *) = {
         rk_batch_norm_squares_on, rk_batch_norm_forward_on, rk_batch_norm_gradient_sums_on,
         rk_batch_norm_backward_on};
     static float expected[NORM_ROWS * MAX_DIM];
-    rk_batch_norm_args args = norm_args(c, n, width, add);
+    rk_batch_norm_args args = norm_args(c, n, width, add, following);
     memcpy(expected, c->out, sizeof expected);
     for (int64_t s = 0; s < n; s++)
         for (int64_t k = 0; k < width; k++) {
             float *to = &expected[kernel % 2 ? s * width + k : k];
-            *to = expected_norm(&args, kernel, s, k, *to);
-            if (kernel == 2) expected[width + k] += args.dy[s * width + k];
+            float gradient;
+            *to = expected_norm(&args, kernel, s, k, *to, &gradient);
+            if (kernel == 2) expected[width + k] += gradient;
         }
     all[kernel][isa](&args);
     assert_memory_equal(c->out, expected, sizeof expected);
@@ -180,9 +201,10 @@ static void test_batch_norm(void **state) {
     for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++)
         for (int d = 0; d < N_DIMS; d++)
             for (int64_t n = 0; n <= NORM_ROWS; n += 3)
-                for (int kernel = 0; kernel < 4; kernel++)
-                    for (int add = 0; add < 2; add++)
-                        if (n > 1 || kernel != 2) check_norm(&c, kernel, isa, n, dims[d], add);
+                for (int trial = 0; trial < 8 * N_FOLLOWING; trial++) {
+                    int kernel = trial % 4, add = trial / 4 % 2;
+                    if (n > 1 || kernel != 2) check_norm(&c, kernel, isa, n, dims[d], add, trial / 8);
+                }
 }
 
 static void test_relu_and_column_sums(void **state) {

@@ -259,16 +259,22 @@ static void test_dropout_of_rows(void **state) {
     rk_graph_free(graph);
 }
 
-/* The gradients of a dropout between a norm and a layer; `apart`: a view keeps it from running together with
- * the norm. */
-static void dropout_gradients(bool apart, int32_t width, float *out, size_t *n) {
+/* What stands between a norm and a layer: a dropout, a relu, or both. */
+enum { DROPOUT = 1, RELU = 2 };
+
+/* Their gradients, and predictions after them; `apart`: a view keeps them from running together with the
+ * norm. */
+static size_t run_behind_norm(bool apart, int what, int32_t width, float *out) {
     enum { N = 4096 };
+    size_t n;
     rk_graph *graph;
     OK(rk_graph_create(1, &graph));
     rk_value x = rk_graph_add_input(graph, "x", (rk_shape){1, 8}),
              h = rk_batch_norm(graph, "norm", rk_linear(graph, "first", x, width, true, RK_F32));
     if (apart) h = rk_reshape(graph, h, width, 1);
-    h = rk_graph_add_op(graph, "dropout", "dropout", &(rk_op_options){.rate = 0.4}, &h, 1);
+    if (what & RELU) h = rk_graph_add_op(graph, "relu", "relu", NULL, &h, 1);
+    if (what & DROPOUT)
+        h = rk_graph_add_op(graph, "dropout", "dropout", &(rk_op_options){.rate = 0.4}, &h, 1);
     rk_value y = rk_linear(graph, "last", apart ? rk_reshape(graph, h, 1, width) : h, 1, true, RK_F32);
     rk_graph_mark_output(graph, y);
     OK(rk_graph_finish(graph, N, true));
@@ -276,21 +282,25 @@ static void dropout_gradients(bool apart, int32_t width, float *out, size_t *n) 
     OK(rk_graph_forward(graph, N, true, 1, NULL));
     for (int i = 0; i < N; i++) rk_graph_gradient(graph, y)[i] = rk_graph_data(graph, y)[i] - (float)(i % 3);
     OK(rk_graph_backward(graph, N));
-    const float *gradients = rk_graph_gradients(graph, n);
-    memcpy(out, gradients, *n * sizeof *out);
+    const float *gradients = rk_graph_gradients(graph, &n);
+    memcpy(out, gradients, n * sizeof *out);
+    OK(rk_graph_forward(graph, N, false, 1, NULL));
+    memcpy(out + n, rk_graph_data(graph, y), N * sizeof *out);
     rk_graph_free(graph);
+    return n + N;
 }
 
-/* Backward finds forward's mask where a norm before it runs with it forward, and not backward. */
-static void test_dropout_beside_a_norm(void **state) {
+/* Backward finds forward's mask where a norm before it runs with it forward, and not backward; and a norm
+ * that does what follows computes the same bits. */
+static void test_what_follows_a_norm(void **state) {
     (void)state;
     static float together[8192], apart[8192];
-    for (int32_t width = 97; width <= 100; width++) {
-        size_t n;
-        dropout_gradients(false, width, together, &n);
-        dropout_gradients(true, width, apart, &n);
-        assert_memory_equal(together, apart, n * sizeof *apart);
-    }
+    for (int what = 1; what <= 3; what++)
+        for (int32_t width = 97; width <= 100; width++) {
+            size_t n = run_behind_norm(false, what, width, together);
+            run_behind_norm(true, what, width, apart);
+            assert_memory_equal(together, apart, n * sizeof *apart);
+        }
 }
 
 typedef struct inferred {
@@ -536,7 +546,7 @@ int main(void) {
         cmocka_unit_test(test_relu_hides_no_nan),
         cmocka_unit_test(test_dropout_law),
         cmocka_unit_test(test_dropout_of_rows),
-        cmocka_unit_test(test_dropout_beside_a_norm),
+        cmocka_unit_test(test_what_follows_a_norm),
         cmocka_unit_test(test_frozen),
         cmocka_unit_test(test_predicted_pairs),
         cmocka_unit_test(test_random_chains),

@@ -1,5 +1,5 @@
-/* Nodes that predict together, by fewer products than one by one. They round otherwise than in training, so
- * evaluations during a training take them too: metrics are those of the predictions. */
+/* Nodes that run together. Those that predict by fewer products than one by one round otherwise than in
+ * training, so evaluations during a training take them too: metrics are those of the predictions. */
 #include "base/memory.h"
 #include "nn/graph/graph_internal.h"
 
@@ -61,4 +61,25 @@ rk_status rk_graph_fuse_ops(rk_graph *g) {
         if (wider->workspace_bytes > g->workspace_bytes) g->workspace_bytes = wider->workspace_bytes;
     }
     return RK_OK;
+}
+
+/* The same, if it is of that operation. */
+static rk_node *find_only_reader_by_op(const rk_graph *g, const rk_node *node, const rk_op *op) {
+    rk_node *reader = find_only_reader(g, node);
+    return reader && reader->op == op ? reader : NULL;
+}
+
+void rk_graph_join_norms(rk_graph *g) {
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        rk_node *norm = g->nodes[i];
+        rk_node *relu = norm->op == &rk_op_batch_norm ? find_only_reader_by_op(g, norm, &rk_op_relu) : NULL;
+        if (!relu) continue;
+        rk_node *dropout = find_only_reader_by_op(g, relu, &rk_op_dropout);
+        if (dropout && dropout->options.by_row) dropout = NULL;
+        rk_node *last = dropout ? dropout : relu;
+        if (!last->is_used && !last->is_output) continue; /* its gradient is zeros, which it sets itself */
+        norm->does = last;
+        relu->doer = norm;
+        if (dropout) dropout->doer = norm;
+    }
 }

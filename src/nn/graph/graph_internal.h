@@ -107,6 +107,12 @@ typedef struct rk_dropout_rule {
     rk_real keep;   /* 1 / (1 - rate) */
 } rk_dropout_rule;
 rk_dropout_rule rk_dropout_rule_of(const rk_graph *graph, const rk_node *node);
+/* Which values of the run's samples stay, and drawing that alone; not of rows. */
+uint8_t *rk_dropout_kept_values(const rk_run *run, const rk_node *node);
+void rk_dropout_draw_kept_values(const rk_run *run, const rk_node *node);
+/* Each batch_norm that relu alone reads, and perhaps dropout alone that, does their work too (graph_fuse.c).
+ */
+void rk_graph_join_norms(rk_graph *graph);
 
 /* Samples first .. last-1 whose gradients are added up by one thread; n_groups of them. A group is within a
  * micro-batch. */

@@ -169,7 +169,10 @@ static rk_status add_intervals_of_node(planner *p, const times *t, const rk_grap
     stay stays = choose_memory_kind(graph, layout, (size_t)node->number);
     int64_t stride = layout ? layout->strides[node->number] : rk_shape_size(node->shape),
             saved = layout ? layout->saved[node->number] : node->saved_width;
-    int64_t begin = t->forward[node->number], back = t->backward[node->number], end = t->end;
+    const size_t runs = (size_t)(layout || !node->doer ? node : node->doer)->number;
+    int64_t begin = t->forward[runs], back = t->backward[runs], end = t->end;
+    if (!layout && (node->does || (node->doer && node->doer->does != node)))
+        stays = ELSEWHERE; /* there is none */
     bool is_input = !node->op || stays == AS_INPUT;
     if (!(node->op && node->op->is_view) && stays != ELSEWHERE) {
         int64_t reals = stride * samples;
@@ -243,6 +246,7 @@ rk_status rk_graph_plan_memory(rk_graph *graph) {
     choose_micro_batch_size(graph);
     if (!graph->training) graph->node_by_node = true; /* predictions share memory between all nodes */
     find_used_values(graph);
+    if (graph->training) rk_graph_join_norms(graph);
     find_first_gradient_writers(graph);
     RK_TRY(find_partial_batch_nodes(graph));
     RK_TRY(rk_alloc(graph->n_nodes, sizeof *places, &places));

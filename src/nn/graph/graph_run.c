@@ -98,7 +98,7 @@ static rk_status call_hook(rk_status (*hook)(void *context, const rk_run *run), 
 }
 
 static bool is_computed_node(const rk_node *node) {
-    return node->op && !node->op->is_view;
+    return node->op && !node->op->is_view && !node->doer;
 }
 
 static void zero_node_gradient(const rk_run *run, const rk_node *root) {
@@ -138,6 +138,7 @@ static rk_status backward_node(const pass *p, const rk_run *block, const rk_node
         return RK_OK;
     }
     bool is_view = node->op && node->op->is_view;
+    if (node->doer) return RK_OK;
     if (!node->is_used && !node->is_output && !is_view)
         zero_node_gradient(&run, node); /* a value that nothing reads */
     if (!is_computed_node(node)) return RK_OK;

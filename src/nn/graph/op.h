@@ -97,6 +97,9 @@ struct rk_node {
     void *own;          /* the operation's */
     const rk_op *fused; /* in prediction, in place of op in prepare and forward; NULL: op (graph_fuse.c) */
     void *fused_own;    /* its own; released by it */
+    rk_node *does; /* in a graph for training: the last of the nodes behind this one whose work it does too,
+                      as far as the CPU runs them; the value of that one is the first of theirs; or NULL */
+    rk_node *doer; /* which node does this one's work; or NULL */
     size_t workspace_bytes; /* that a thread needs while it runs the node */
     int64_t saved_width;    /* reals a sample kept from forward to backward */
     int64_t gather_width;

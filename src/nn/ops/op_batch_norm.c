@@ -1,11 +1,12 @@
 /* Each of the sample's values over the batch (Ioffe and Szegedy 2015): y = gamma (x - mean) / sqrt(var +
  * epsilon) + beta, with the batch's mean and biased variance in training, and the running ones in prediction.
- * The running variance takes the unbiased one, as PyTorch's does. */
+ * The running variance takes the unbiased one, as PyTorch's does. It also does the work of a relu and a
+ * dropout behind it (node->does), so that values pass through the caches once, not three times. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
-#include "nn/graph/op.h"
+#include "nn/graph/graph_internal.h"
 
 static rk_status batch_norm_build(rk_graph *graph, rk_node *node) {
     node->shape = rk_node_input_shape(graph, node, 0);
@@ -21,9 +22,14 @@ static rk_status batch_norm_build(rk_graph *graph, rk_node *node) {
     return rk_node_add_state(node, "running_variance", 1);
 }
 
+static const rk_node *last_node(const rk_node *node) {
+    return node->does ? node->does : node;
+}
+
 /* A block's values and what `combine` and `prepare` have kept of the batch. */
 static rk_batch_norm_args norm_args(const rk_run *run, const rk_node *node, rk_real *out) {
     int64_t width = rk_shape_size(node->shape);
+    bool drops = last_node(node)->op == &rk_op_dropout && run->training;
     return (rk_batch_norm_args){.n = run->n,
                                 .width = width,
                                 .x = rk_node_input(run, node, 0),
@@ -34,7 +40,10 @@ static rk_batch_norm_args norm_args(const rk_run *run, const rk_node *node, rk_r
                                 .gamma = rk_node_parameter(run, node, 0),
                                 .beta = rk_node_parameter(run, node, 1),
                                 .inverse = (rk_real)(1.0 / (double)run->batch),
-                                .out = out};
+                                .out = out,
+                                .relu = node->does != NULL,
+                                .kept = drops ? rk_dropout_kept_values(run, node->does) : NULL,
+                                .keep = drops ? rk_dropout_rule_of(run->graph, node->does).keep : 1};
 }
 
 enum { MEANS, SQUARES, N_PASSES };
@@ -46,7 +55,7 @@ static void batch_norm_gather(const rk_run *run, const rk_node *node, int32_t pa
     } else if (pass == SQUARES) {
         rk_batch_norm_squares(&args);
     } else {
-        args.dy = rk_node_output_gradient(run, node);
+        args.dy = rk_node_output_gradient(run, last_node(node));
         rk_batch_norm_gradient_sums(&args);
     }
 }
@@ -77,14 +86,15 @@ static rk_status batch_norm_prepare(const rk_graph *graph, rk_node *node, bool t
 }
 
 static rk_status batch_norm_forward(const rk_run *run, const rk_node *node) {
-    rk_batch_norm_args args = norm_args(run, node, rk_node_output(run, node));
+    rk_batch_norm_args args = norm_args(run, node, rk_node_output(run, last_node(node)));
+    if (args.kept) rk_dropout_draw_kept_values(run, node->does);
     rk_batch_norm_forward(&args);
     return RK_OK;
 }
 
 static rk_status batch_norm_backward(const rk_run *run, const rk_node *node) {
     rk_batch_norm_args args = norm_args(run, node, rk_node_input_gradient(run, node, 0));
-    args.dy = rk_node_output_gradient(run, node);
+    args.dy = rk_node_output_gradient(run, last_node(node));
     args.add = !rk_node_writes_gradient_first(node, 0);
     rk_batch_norm_backward(&args);
     if (run->base + run->first > 0) return RK_OK; /* the batch's sums are added once */

@@ -50,12 +50,13 @@ static void apply_mask_to_rows(const rk_run *run, const rk_node *node, const rk_
 
 /* A byte stands where its value does in the batch, whichever samples run together: forward and backward may
  * take other pieces of a block. */
-static uint8_t *kept_values(const rk_run *run, const rk_node *node) {
+uint8_t *rk_dropout_kept_values(const rk_run *run, const rk_node *node) {
     return (uint8_t *)(run->memory + node->place.saved) + run->skip * rk_shape_size(node->shape);
 }
 
 /* The mask is by the sample's number in the batch. */
-static void draw_mask_of_values(const rk_run *run, const rk_node *node, const rk_dropout_rule *rule) {
+static void draw_mask_of_values(const rk_run *run, const rk_node *node, const rk_dropout_rule *rule,
+                                const rk_real *from, rk_real *to) {
     int64_t width = rk_shape_size(node->shape);
     rk_dropout_mask(&(rk_dropout_mask_args){.seed = rule->seed,
                                             .step = (uint64_t)run->step,
@@ -63,9 +64,14 @@ static void draw_mask_of_values(const rk_run *run, const rk_node *node, const rk
                                             .n = run->n * width,
                                             .limit = rule->limit,
                                             .keep = rule->keep,
-                                            .from = rk_node_input(run, node, 0),
-                                            .to = rk_node_output(run, node),
-                                            .kept = kept_values(run, node)});
+                                            .from = from,
+                                            .to = to,
+                                            .kept = rk_dropout_kept_values(run, node)});
+}
+
+void rk_dropout_draw_kept_values(const rk_run *run, const rk_node *node) {
+    const rk_dropout_rule rule = rk_dropout_rule_of(run->graph, node);
+    draw_mask_of_values(run, node, &rule, NULL, NULL);
 }
 
 static rk_status dropout_forward(const rk_run *run, const rk_node *node) {
@@ -76,7 +82,7 @@ static rk_status dropout_forward(const rk_run *run, const rk_node *node) {
     else if (node->options.by_row)
         apply_mask_to_rows(run, node, &rule, rk_node_input(run, node, 0), rk_node_output(run, node), false);
     else
-        draw_mask_of_values(run, node, &rule);
+        draw_mask_of_values(run, node, &rule, rk_node_input(run, node, 0), rk_node_output(run, node));
     return RK_OK;
 }
 
@@ -88,8 +94,8 @@ static rk_status dropout_backward(const rk_run *run, const rk_node *node) {
     if (node->options.by_row)
         apply_mask_to_rows(run, node, &rule, dy, dx, add);
     else
-        rk_dropout_apply_mask(dy, kept_values(run, node), run->n * rk_shape_size(node->shape), rule.keep, add,
-                              dx);
+        rk_dropout_apply_mask(dy, rk_dropout_kept_values(run, node), run->n * rk_shape_size(node->shape),
+                              rule.keep, add, dx);
     return RK_OK;
 }
 

@@ -1,5 +1,7 @@
 #include "embedding/local/row_uses.h"
 
+#include <string.h>
+
 #include "base/thread/parallel.h"
 #include "embedding/local/collection_internal.h"
 #include "base/memory.h"
@@ -10,10 +12,11 @@ enum {
     PART_USES = 8192, /* that a part has, about: sorted in the second cache, and few enough parts to scatter
                          out to from the first */
     MAX_USUAL_BITS = 11, /* more parts than this at once are scattered slowly */
-    FETCH_AHEAD =
-        16, /* uses, two cache lines: parts are too many for a processor to see where each goes on */
-    FULL_PARTS_BITS = 8,       /* at most, where every row takes a step (l2_full) */
-    FULL_PART_VALUES = 1 << 12 /* that such a part has, about: a task that is worth its start */
+    FETCH_AHEAD = 16,    /* uses, two cache lines: processors do not see where each part goes on */
+    COUNT_WAYS = 4,
+    COUNTED_SIDE_BY_SIDE = 256, /* parts, at most */
+    FULL_PARTS_BITS = 8,        /* at most, where every row takes a step (l2_full) */
+    FULL_PART_VALUES = 1 << 12  /* that such a part has, about: a task that is worth its start */
 };
 
 static const rk_feature_bags *bags_of_source(const rk_embeddings *e, const rk_batch_context *batch_context,
@@ -129,7 +132,8 @@ rk_status rk_row_uses_prepare(const rk_embeddings *e, rk_batch_context *batch_co
                "table '%s': 2^31 ids or bags or more in one batch", e->tables[t].config.name);
     plan->shift = choose_part_shift(&e->tables[t], plan->n);
     plan->n_parts = (uint32_t)((e->tables[t].config.n_rows - 1) >> plan->shift) + 1;
-    plan->in_order = plan->n_parts == 1 && !rk_table_is_dynamic(&e->tables[t]);
+    plan->passes_over = rk_table_is_dynamic(&e->tables[t]);
+    plan->in_order = plan->n_parts == 1 && !plan->passes_over;
     RK_TRY(
         rk_reserve(&plan->sources, &plan->sources_capacity, (size_t)plan->n_sources, sizeof *plan->sources));
     n_bags = 0;
@@ -151,21 +155,54 @@ rk_status rk_row_uses_prepare(const rk_embeddings *e, rk_batch_context *batch_co
     return RK_OK;
 }
 
+#define INLINE static inline __attribute__((always_inline))
+
+/* Counters side by side, for quarters of the ids: one is read right after it was written where many ids are
+ * of one part. passes_over: a constant, whether ids may be `none`. */
+INLINE void count_ids(const int64_t *ids, int64_t n, int shift, bool passes_over, int64_t none,
+                      uint32_t counters[COUNT_WAYS][COUNTED_SIDE_BY_SIDE]) {
+    const int64_t quarter = n / COUNT_WAYS;
+    for (int64_t i = 0; i < quarter; i++)
+#pragma GCC unroll 4
+        for (int w = 0; w < COUNT_WAYS; w++) {
+            int64_t id = ids[w * quarter + i];
+            if (!passes_over || id != none) counters[w][id >> shift]++;
+        }
+    for (int64_t i = COUNT_WAYS * quarter; i < n; i++)
+        if (!passes_over || ids[i] != none) counters[0][ids[i] >> shift]++;
+}
+
+static void count_ids_side_by_side(const rk_row_uses *plan, const int64_t *ids, int64_t n, uint32_t *counts) {
+    uint32_t counters[COUNT_WAYS][COUNTED_SIDE_BY_SIDE];
+    for (int w = 0; w < COUNT_WAYS; w++) memset(counters[w], 0, plan->n_parts * sizeof **counters);
+    if (plan->passes_over)
+        count_ids(ids, n, plan->shift, true, plan->none, counters);
+    else
+        count_ids(ids, n, plan->shift, false, 0, counters);
+    for (uint32_t p = 0; p < plan->n_parts; p++) {
+        counts[p] = 0;
+        for (int w = 0; w < COUNT_WAYS; w++) counts[p] += counters[w][p];
+    }
+}
+
 void rk_row_uses_count_chunk(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
                              size_t chunk) {
     const rk_row_uses *plan = &batch_context->plans[t];
     const rk_use_chunk *c = &plan->chunks[chunk];
     const rk_feature_bags *use = bags_of_source(e, batch_context, t, c->source);
     uint32_t *counts = plan->counts + chunk * plan->n_parts;
-    int shift = plan->shift;
-    const int64_t none = plan->none;
+    const int64_t first = use->offsets[c->first_bag], n = use->offsets[c->last_bag] - first;
     if (plan->in_order) {
-        counts[0] = (uint32_t)(use->offsets[c->last_bag] - use->offsets[c->first_bag]);
+        counts[0] = (uint32_t)n;
+        return;
+    }
+    if (plan->n_parts <= COUNTED_SIDE_BY_SIDE) {
+        count_ids_side_by_side(plan, use->ids + first, n, counts);
         return;
     }
     for (uint32_t p = 0; p < plan->n_parts; p++) counts[p] = 0;
-    for (int64_t i = use->offsets[c->first_bag]; i < use->offsets[c->last_bag]; i++)
-        if (use->ids[i] != none) counts[use->ids[i] >> shift]++;
+    for (int64_t i = first; i < first + n; i++)
+        if (use->ids[i] != plan->none) counts[use->ids[i] >> plan->shift]++;
 }
 
 /* Counts become the places of each chunk's first use in each part: by part, then chunk, so that a part keeps
@@ -207,33 +244,41 @@ static void list_single_uses(const rk_row_uses *plan, const rk_feature_bags *use
     for (int64_t i = 0; i < n; i++) uses[i] = rk_row_use_make((uint32_t)ids[i], first + (uint32_t)i);
 }
 
-void rk_row_uses_scatter_chunk(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
-                               size_t chunk) {
-    const rk_row_uses *plan = &batch_context->plans[t];
+/* weighted, passes_over: constants. */
+INLINE void scatter_uses(const rk_row_uses *plan, const rk_feature_bags *use, size_t chunk, bool weighted,
+                         bool passes_over) {
     const rk_use_chunk *c = &plan->chunks[chunk];
-    const rk_feature_bags *use = bags_of_source(e, batch_context, t, c->source);
-    if (plan->in_order && use->single && !plan->weighted) {
-        list_single_uses(plan, use, chunk);
-        return;
-    }
     uint32_t *places = plan->counts + chunk * plan->n_parts, first_bag = plan->sources[c->source].first_bag;
     int64_t occurrence = c->first_occurrence;
     const int64_t *offsets = use->offsets, *ids = use->ids;
     rk_row_use *uses = plan->uses;
-    bool weighted = plan->weighted;
-    int shift = plan->shift;
-    const int64_t mask = ((int64_t)1 << shift) - 1, none = plan->none;
-    for (int64_t b = c->first_bag; b < c->last_bag; b++) {
+    const int shift = plan->shift;
+    const int64_t mask = ((int64_t)1 << shift) - 1, none = plan->none, last_bag = c->last_bag;
+    for (int64_t b = c->first_bag, i = offsets[b]; b < last_bag; b++) {
         uint32_t number = first_bag + (uint32_t)b;
-        if (plan->weighted) write_bags_and_coefficients(plan, use, b, number, occurrence);
-        for (int64_t i = offsets[b], last = offsets[b + 1]; i < last; i++, occurrence++) {
-            if (ids[i] == none) continue;
+        if (weighted) write_bags_and_coefficients(plan, use, b, number, occurrence);
+        for (const int64_t last = offsets[b + 1]; i < last; i++, occurrence++) {
+            if (passes_over && ids[i] == none) continue;
             uint32_t place = places[ids[i] >> shift]++;
             __builtin_prefetch(&uses[place + FETCH_AHEAD], 1);
             uses[place] =
                 rk_row_use_make((uint32_t)(ids[i] & mask), weighted ? (uint32_t)occurrence : number);
         }
     }
+}
+
+void rk_row_uses_scatter_chunk(const rk_embeddings *e, const rk_batch_context *batch_context, int32_t t,
+                               size_t chunk) {
+    const rk_row_uses *plan = &batch_context->plans[t];
+    const rk_feature_bags *use = bags_of_source(e, batch_context, t, plan->chunks[chunk].source);
+    if (plan->in_order && use->single && !plan->weighted)
+        list_single_uses(plan, use, chunk);
+    else if (plan->weighted)
+        scatter_uses(plan, use, chunk, true, true);
+    else if (plan->passes_over)
+        scatter_uses(plan, use, chunk, false, true);
+    else
+        scatter_uses(plan, use, chunk, false, false);
 }
 
 void rk_row_uses_set_gradients(const rk_embeddings *e, rk_row_uses *plan, int32_t t,

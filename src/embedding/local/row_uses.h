@@ -18,9 +18,10 @@ typedef struct rk_use_chunk {
 /* The uses of a table's rows, scattered to parts of the table (ranges of 2^shift rows, so that a part's rows
  * are near each other in memory), each part then sorted by itself. Memory is kept from batch to batch. */
 typedef struct rk_row_uses {
-    int64_t n;    /* uses, of all features of the table */
-    int shift;    /* a row is in part row >> shift */
-    int64_t none; /* a row whose uses are passed over, as it is never updated; -1: there is none */
+    int64_t n;        /* uses, of all features of the table */
+    int shift;        /* a row is in part row >> shift */
+    bool passes_over; /* ids may be `none`: the table is dynamic */
+    int64_t none; /* whose uses are passed over: a row that is never updated, or -1, of keys without one */
     uint32_t n_parts;
     bool in_order;         /* all uses go to one part, none is passed over */
     bool at_once;          /* made by one task */

@@ -1,5 +1,7 @@
 #include "gather.h"
 
+#include <stdlib.h>
+
 #include "base/thread/parallel.h"
 
 typedef struct gather_task {
@@ -12,20 +14,20 @@ static inline __attribute__((always_inline)) void gather_feature(const gather *g
                                                                  int64_t at, int64_t dim, bool near) {
     const workload_feature *from = &g->w->features[f];
     const float *table = g->tables[f];
-    int64_t n = g->w->n, hotness = from->hotness;
+    const int64_t n = g->w->n, hotness = from->hotness, stride = g->stride ? g->stride : dim;
     const int64_t *ids = from->ids + batch * n * hotness, *end = ids + n * hotness - g->ahead;
     for (int64_t s = 0; s < n; s++) {
         float sum[128] = {0};
         for (int64_t k = 0; k < hotness; k++, ids++) {
             if (ids < end)
                 for (int64_t c = 0; c < dim; c += 16) {
-                    const float *line = table + ids[g->ahead] * dim + c;
+                    const float *line = table + ids[g->ahead] * stride + c;
                     if (near)
                         __builtin_prefetch(line);
                     else
                         __builtin_prefetch(line, 0, 2);
                 }
-            const float *row = table + *ids * dim;
+            const float *row = table + *ids * stride;
             for (int64_t c = 0; c < dim; c++) sum[c] += row[c];
         }
         float *out = g->out + s * g->width + at;
@@ -69,6 +71,37 @@ double gather_batch(const gather *g, int64_t b) {
     double begin = seconds_now();
     rk_parallel_for((size_t)g->w->n_features, run_gather_feature, &task);
     return seconds_now() - begin;
+}
+
+static int compare_uses(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void sort_samples_of_feature(void *context, size_t f, int thread) {
+    (void)thread;
+    const workload *w = context;
+    workload_feature *feature = &w->features[f];
+    const int64_t n = w->n * feature->hotness;
+    int64_t *samples = malloc((size_t)(w->n_batches * n) * sizeof *samples);
+    uint64_t *uses = malloc((size_t)n * sizeof *uses);
+    if (!samples || !uses) die("no memory for sorted uses");
+    for (int64_t b = 0; b < w->n_batches; b++) {
+        for (int64_t i = 0; i < n; i++) uses[i] = (uint64_t)feature->ids[b * n + i] << 32 | (uint64_t)i;
+        qsort(uses, (size_t)n, sizeof *uses, compare_uses);
+        for (int64_t i = 0; i < n; i++) samples[b * n + i] = (int64_t)(uint32_t)uses[i] / feature->hotness;
+    }
+    free(uses);
+    feature->ids = samples;
+}
+
+workload gradients_by_row(const workload *w) {
+    workload sorted = *w;
+    sorted.features = malloc((size_t)w->n_features * sizeof *w->features);
+    if (!sorted.features) die("no memory for sorted uses");
+    for (int64_t f = 0; f < w->n_features; f++) sorted.features[f] = w->features[f];
+    rk_parallel_for((size_t)w->n_features, sort_samples_of_feature, &sorted);
+    return sorted;
 }
 
 void gather_tune(gather *g) {

@@ -7,9 +7,10 @@
  *
  * One line of JSON: seconds of each step after a first that is not counted, and sums of the activations by
  * which both sides are compared. Rows begin at 0.01. --gather yes: after each step the smallest loop
- * (gather.h) reads the same batch from the same rows, and the smallest sort (sort.h) sorts its ids, so that
- * what the machine does beside it slows all alike. --clock cpu: seconds of a step are those of all threads
- * together, which other programs disturb less than the clock. */
+ * (gather.h) reads the same batch from the same rows, the smallest sort (sort.h) sorts its ids, and gather's
+ * loop adds the gradients of the sorted uses, so that what the machine does beside it slows all alike.
+ * --clock cpu: seconds of a step are those of all threads together, which other programs disturb less than
+ * the clock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,20 @@
 #include "gather.h"
 #include "sort.h"
 #include "workload.h"
+
+/* Of gradients [n, width] in the order of the rows; sorted: gradients_by_row. */
+static gather make_gather_of_gradients(const workload *sorted, const float *gradient) {
+    const float **columns = calloc((size_t)sorted->n_features, sizeof *columns);
+    int64_t at = 0;
+    for (int64_t f = 0; f < sorted->n_features; at += sorted->features[f++].dim) columns[f] = gradient + at;
+    gather g = {.w = sorted,
+                .tables = columns,
+                .stride = workload_width(sorted),
+                .out = huge_floats(sorted->n * workload_width(sorted), 0),
+                .width = workload_width(sorted)};
+    gather_tune(&g);
+    return g;
+}
 
 /* Of the collection's own rows; kept for good. */
 static gather make_gather_of_collection(const workload *w, rk_embeddings *embeddings) {
@@ -67,16 +82,21 @@ int main(int argc, char **argv) {
     rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids);
     double *seconds = calloc((size_t)steps + 1, sizeof *seconds),
            *gather_seconds = calloc((size_t)steps + 1, sizeof *gather_seconds),
-           *sort_seconds = calloc((size_t)steps + 1, sizeof *sort_seconds);
+           *sort_seconds = calloc((size_t)steps + 1, sizeof *sort_seconds),
+           *add_seconds = calloc((size_t)steps + 1, sizeof *add_seconds);
     double (*clock)(void) =
         strcmp(option(argc, argv, "--clock", "wall"), "cpu") == 0 ? cpu_seconds : seconds_now;
     rk_lookup *lookup;
     check(rk_lookup_create(embeddings, &lookup));
-    gather g = {0};
+    gather g = {0}, adds = {0};
     sorter sorts = {0};
+    workload sorted = {0};
     if (gathers) {
         g = make_gather_of_collection(&w, embeddings);
         sorts = sorter_of(&w);
+        if (!gradient) die("no gradient.f32");
+        sorted = gradients_by_row(&w);
+        adds = make_gather_of_gradients(&sorted, gradient);
     }
     for (int64_t s = 0; s <= steps; s++) {
         int64_t b = s % w.n_batches;
@@ -94,6 +114,7 @@ int main(int argc, char **argv) {
                                                                 ago as it has theirs */
         gather_seconds[s] = gather_batch(&g, other);
         sort_seconds[s] = sort_batch(&sorts, other);
+        add_seconds[s] = gather_batch(&adds, other);
     }
     check(
         rk_embeddings_lookup_eval(embeddings, w.n, workload_batch(&w, 0, ids).features, lookup, activations));
@@ -104,6 +125,7 @@ int main(int argc, char **argv) {
     if (gathers) {
         print_seconds("gather_seconds", gather_seconds + 1, steps);
         print_seconds("sort_seconds", sort_seconds + 1, steps);
+        print_seconds("add_seconds", add_seconds + 1, steps);
     }
     printf(
         "\"bytes\": %lld, \"sum\": %.9g, \"squares\": %.9g, \"peak_bytes\": %lld, \"isa\": \"%s\", "

@@ -210,10 +210,12 @@ def measure_case(workload, case, sides, equal, args):
         sys.exit(f"our own side failed: {measured[0].failed}")
     ours = measured[0].runs[""]
     if not case.model:
-        gathers = [{"bytes": run["forward"]["bytes"], "seconds": run["forward"]["gather_seconds"], "sort_seconds": run["forward"]["sort_seconds"]} for run in ours]
+        gathers = [{"bytes": run["forward"]["bytes"], "seconds": run["forward"]["gather_seconds"], "sort_seconds": run["forward"]["sort_seconds"],
+                    "add_seconds": run["forward"]["add_seconds"]} for run in ours]
     gather_seconds = [statistics.median(g["seconds"]) for g in gathers]
     rate = gathers[0]["bytes"] / statistics.median(gather_seconds)
     sort_seconds = statistics.median(statistics.median(g["sort_seconds"]) for g in gathers)
+    adds = None if case.model else statistics.median(statistics.median(g["add_seconds"]) for g in gathers)
     rows = []
     for mode in workload.modes:
         sides = [m.summary(mode, ours[0], max(TOLERANCE[m.side.dtype], HASHED_TOLERANCE * case.hashed)) for m in measured]
@@ -222,9 +224,11 @@ def measure_case(workload, case, sides, equal, args):
             if "median" in side:
                 side["speedup"] = side["median"] / sides[0]["median"]
                 side["over_floor"] = side["median"] / floors[m.side.dtype]
+                if adds and mode == "train":
+                    side["over_floor_and_adds"] = side["median"] / (floors[m.side.dtype] + adds)
         rows.append({"mode": mode, "floor": floors["f32"], "floor_bf16": floors["bf16"], "gather": statistics.median(gather_seconds), "sides": sides})
     versions = {m.side.name: m.runs[m.best("train")][0]["versions"] for m in measured if m.side.script and m.configs and m.runs}
-    return {"name": case.name, "samples": case.n, "table_bytes": case.table_bytes, "gather_bytes_per_second": rate, "gather_seconds": gather_seconds, "sort_seconds": sort_seconds,
+    return {"name": case.name, "samples": case.n, "table_bytes": case.table_bytes, "gather_bytes_per_second": rate, "gather_seconds": gather_seconds, "sort_seconds": sort_seconds, "add_seconds": adds,
             "product_seconds": products, "versions": versions, "isa": ours[0]["train"]["isa"], "rows": rows}
 
 

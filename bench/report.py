@@ -98,12 +98,13 @@ def markdown(result):
     parts += ["## Time of a step", "Median of the rounds' medians (least .. greatest).",
               table(["case", *names, "rounds"], [[label(c, r), *map(cell, by_name(r, names)), str(len(r["sides"][0].get("rounds", [])))] for c, r in cases])]
     ratio = lambda side, key: f"{side[key]:.2f}" if key in side else "-"
-    parts += ["## Against Reckon, and against the floor", "`x` is a side's time by Reckon's: above 1 Reckon is faster. `floor` is a side's time by bytes / gather + products, of training also + the smallest sort of the ids.",
+    parts += ["## Against Reckon, and against the floor", "`x` is a side's time by Reckon's: above 1 Reckon is faster. `floor` is a side's time by bytes / gather + products, of training also + the smallest sort of the ids."
+              + (" A third number is of that and of the smallest loop that adds the gradients, use by use in the order of the rows." if any(c.get("add_seconds") for c, _ in cases) else ""),
               table(["case", *[f"{name}: x / floor" for name in names]],
-                    [[label(c, r), *[f"{ratio(s, 'speedup')} / {ratio(s, 'over_floor')}" for s in by_name(r, names)]] for c, r in cases])]
-    parts += ["## Limits", table(["case", "gather, GB/s", "gather of one batch", "sort of its ids", "products f32", "products bf16", "floor f32"],
+                    [[label(c, r), *[f"{ratio(s, 'speedup')} / {ratio(s, 'over_floor')}" + (f" / {s['over_floor_and_adds']:.2f}" if "over_floor_and_adds" in s else "") for s in by_name(r, names)]] for c, r in cases])]
+    parts += ["## Limits", table(["case", "gather, GB/s", "gather of one batch", "sort of its ids", "its gradients", "products f32", "products bf16", "floor f32"],
                                  [[label(c, r), f"{c['gather_bytes_per_second'] / 1e9:.2f}", seconds(r["gather"]),
-                                   seconds(c["sort_seconds"]) if "sort_seconds" in c else "-", seconds(c["product_seconds"]["f32"]), seconds(c["product_seconds"]["bf16"]), seconds(r["floor"])] for c, r in cases])]
+                                   seconds(c["sort_seconds"]) if "sort_seconds" in c else "-", seconds(c["add_seconds"]) if c.get("add_seconds") else "-", seconds(c["product_seconds"]["f32"]), seconds(c["product_seconds"]["bf16"]), seconds(r["floor"])] for c, r in cases])]
     parts += ["## Goals", table(["goal", "worst case", "cases that reach it", "reached"],
                                 [[g["goal"], f"{g['worst']:.2f}" if g["values"] else "-", f"{g['n_reached']} of {len(g['values'])}",
                                   ("yes" if g["reached"] else "no") if g["values"] else "not measured"] for g in result["goals"]])]

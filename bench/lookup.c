@@ -2,7 +2,7 @@
  * alone.
  *
  *     bench_lookup DIRECTORY [--mode forward|train] [--optimizer rowwise_adagrad|sgd|adagrad] [--rate 0.1]
- *     [--dtype f32|bf16] [--steps 5] [--threads 0] [--gather no]
+ *     [--dtype f32|bf16|f16] [--steps 5] [--threads 0] [--gather no]
  *     [--clock wall|cpu]
  *
  * One line of JSON: seconds of each step after a first that is not counted, and sums of the activations by
@@ -72,7 +72,8 @@ int main(int argc, char **argv) {
                                                                        : RK_OPTIMIZER_ROWWISE_ADAGRAD));
     optimizer.learning_rate = atof(option(argc, argv, "--rate", "0.1"));
     const rk_initializer constant = {.kind = RK_INIT_CONSTANT, .value = 0.01};
-    rk_dtype dtype = strcmp(option(argc, argv, "--dtype", "f32"), "bf16") == 0 ? RK_BF16 : RK_F32;
+    const char *rows = option(argc, argv, "--dtype", "f32");
+    rk_dtype dtype = strcmp(rows, "bf16") == 0 ? RK_BF16 : strcmp(rows, "f16") == 0 ? RK_F16 : RK_F32;
     rk_embeddings *embeddings = workload_embeddings(&w, dtype, &constant, &optimizer);
     float *out = huge_floats(w.n * width, 0),
           *gradient = load_array(argv[1], "gradient", ".f32", w.n * width * 4);

@@ -98,25 +98,17 @@ RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32_finite(float value) {
     return (uint16_t)(half | (bits >> 16 & 0x8000));
 }
 
-/* Up with the probability of what is dropped, by the low 16 bits of `random`; overflow saturates to the
- * largest finite value. Below 2^-40 it is zero: 16 random bits cannot tell such a probability from none.
- *
- * 13 bits of the mantissa are dropped, and where the result is subnormal, `more` by as much as the exponent
- * is too small; the implicit one is then explicit. A dropped part is above random / 2^16 if it is more than
- * `random` units of 2^more / 8. Without branches, so that loops become vectors. */
+/* The same, with the upper 13 of those bits, as 13 bits are dropped. Below the smallest normal f16 a value is
+ * so many parts of 2^-40, of which the result's last place has 2^16: less than one part is zero. Without
+ * branches, so that loops become vectors. */
 RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32_stochastic(float value, uint32_t random) {
-    const int32_t least_exponent = 127 - 14, most_more = 26;
-    uint32_t bits = rk_f32_bits(value), magnitude = bits & 0x7FFFFFFFu, sign = bits >> 16 & 0x8000u;
-    int32_t exponent = (int32_t)(magnitude >> 23), more = least_exponent - exponent;
-    bool subnormal = more > 0, vanishes = more > most_more;
-    more = more < 0 ? 0 : more > most_more ? most_more : more;
-    uint32_t mantissa = (magnitude & 0x7FFFFFu) | (subnormal ? 0x800000u : 0u),
-             base = subnormal ? 0u : (uint32_t)(exponent - least_exponent + 1) << 10,
-             kept = mantissa >> 13 >> more, dropped = mantissa - (kept << more << 13);
-    uint32_t units = ((dropped << 3) + (1u << more) - 1) >> more, result = base + kept;
-    result += units > (random & 0xFFFFu);
-    result = vanishes ? 0u : result;
-    result = magnitude >= 0x47800000u || result > 0x7BFFu ? 0x7BFFu : result;
+    const uint32_t least_normal = 0x38800000u;
+    uint32_t bits = rk_f32_bits(value), magnitude = bits & 0x7FFFFFFFu, sign = bits >> 16 & 0x8000u,
+             normal = ((magnitude + ((random & 0xFFFFu) >> 3)) >> 13) - (0x38000000u >> 13);
+    float parts = rk_f32_from_bits(magnitude < least_normal ? magnitude : 0u) * 0x1p40f;
+    uint32_t small = ((uint32_t)(int32_t)parts + (random & 0xFFFFu)) >> 16,
+             result = magnitude < least_normal ? small : normal;
+    result = result > 0x7BFFu ? 0x7BFFu : result;
     result = magnitude == 0x7F800000u ? 0x7C00u : result;
     result = magnitude > 0x7F800000u ? 0x7E00u : result;
     return (uint16_t)(sign | result);

@@ -16,9 +16,16 @@ enum { LINE_BYTES = 64, LINES_AHEAD = 256 };
 /* Constants after inlining, in all of these: dim, where it is a common one, and plain: all uses are of one
  * feature's bags, and none has a weight of its own. */
 
-/* To the second cache: fewer lines may be on their way to the first. */
-ROW_INLINE void prefetch_cache_lines(const void *data, int64_t n_bytes) {
-    for (int64_t at = 0; at < n_bytes; at += LINE_BYTES) __builtin_prefetch((const char *)data + at, 0, 2);
+/* near: to the first cache, else to the second. Fewer lines may be on their way to the first, which is faster
+ * where a use has few: with rows of 16 bits. */
+ROW_INLINE void prefetch_cache_lines(const void *data, int64_t n_bytes, bool near) {
+    for (int64_t at = 0; at < n_bytes; at += LINE_BYTES) {
+        const char *line = (const char *)data + at;
+        if (near)
+            __builtin_prefetch(line, 0, 3);
+        else
+            __builtin_prefetch(line, 0, 2);
+    }
 }
 
 /* The gradient of a bag; *source moves on to the feature that it is of. */
@@ -46,14 +53,15 @@ ROW_INLINE const float *coefficient_of_use(const rk_fused_update_args *a, rk_row
 }
 
 ROW_INLINE void prefetch_row(const rk_fused_update_args *a, int64_t row, int32_t dim) {
-    int64_t row_bytes = (int64_t)dim * (a->rows.dtype == RK_F32 ? 4 : 2);
-    prefetch_cache_lines((const char *)a->rows.data + row * row_bytes, row_bytes);
+    const bool near = a->rows.dtype != RK_F32;
+    int64_t row_bytes = (int64_t)dim * (near ? 2 : 4);
+    prefetch_cache_lines((const char *)a->rows.data + row * row_bytes, row_bytes, near);
     for (int s = 0; s < 2; s++) {
         if (!a->slots[s]) continue;
         if (a->slot_widths[s] == 1)
-            prefetch_cache_lines(a->slots[s] + row, 4);
+            prefetch_cache_lines(a->slots[s] + row, 4, near);
         else
-            prefetch_cache_lines(a->slots[s] + row * dim, (int64_t)dim * 4);
+            prefetch_cache_lines(a->slots[s] + row * dim, (int64_t)dim * 4, near);
     }
 }
 
@@ -78,7 +86,7 @@ ROW_INLINE void prefetch_use(const rk_fused_update_args *a, int64_t i, use_reade
     rk_row_use use = a->uses[i];
     const uint32_t place = rk_row_use_place(use);
     prefetch_cache_lines(gradient_of_bag(a, bag_of_use(a, use, plain), &r->source_ahead, plain, dim),
-                         (int64_t)dim * 4);
+                         (int64_t)dim * 4, rows && a->rows.dtype != RK_F32);
     /* Rows of one line without the test: it would be a branch that processors foresee badly. */
     if (rows && (dim * 4 <= LINE_BYTES || place != r->place_ahead))
         prefetch_row(a, a->first_row + place, dim);
@@ -146,44 +154,50 @@ ROW_INLINE int64_t sum_gradients_by_leaf(const rk_fused_update_args *a, int64_t 
     return i;
 }
 
-/* What the next rows are rounded by: blocks first .. last-1 of those drawn are of rows to come. */
+/* What the next rows are rounded by: two words for each use, of which a row takes its first use's, or, where
+ * all rows take a step, for each place; a block of them ahead, so that no row waits for its own. */
 typedef struct row_words {
     const rk_fused_update_args *of;
-    uint32_t words[RANDOM_WORDS];
-    int first, last;
+    uint32_t words[2][2 * RANDOM_BLOCKS]; /* of the last two of n_blocks, each at its number % 2 */
+    uint64_t n_blocks;
 } row_words;
 
 /* A row whose sum is in g. */
 typedef struct summed_row {
-    int64_t row, next; /* the first use behind its own */
+    int64_t row;
+    uint64_t draw; /* its first use, or its place, as row_words are drawn */
     bool used;
     row_words *random;
 } summed_row;
 
-/* Of the row and the ones that will be updated after it: many at a time cost little more than one. */
-static __attribute__((noinline)) void draw_row_words(row_words *random, int64_t row, int64_t next) {
-    const rk_fused_update_args *a = random->of;
-    uint64_t counters[RANDOM_BLOCKS] = {0};
-    const int64_t last_row = a->first_row + a->n_places - 1;
-    int n = 0;
-    for (int64_t i = next; n < RANDOM_BLOCKS;) {
-        counters[n++] = (uint64_t)rk_id_of_row(&a->rows, row);
-        if (a->l2_full != 0) {
-            if (row++ == last_row) break;
-            continue;
-        }
-        while (i < a->n_uses && a->first_row + rk_row_use_place(a->uses[i]) == row) i++;
-        if (i == a->n_uses) break;
-        row = a->first_row + rk_row_use_place(a->uses[i]);
+/* counters[n] = the ids of the rows that the uses, or places, from `first` on are of. */
+ROW_INLINE void list_row_ids(const rk_fused_update_args *a, int64_t first, int64_t n, uint64_t *counters) {
+    for (int64_t i = 0; i < n; i++) {
+        int64_t place = a->l2_full != 0 ? first + i : (int64_t)rk_row_use_place(a->uses[first + i]);
+        counters[i] = (uint64_t)rk_id_of_row(&a->rows, a->first_row + place);
     }
-    fill_random_words_of(a->seed, 0, counters, random->words);
-    random->first = 0;
-    random->last = n;
 }
 
-ROW_INLINE const uint32_t *words_of_row(row_words *random, int64_t row, int64_t next) {
-    if (random->first == random->last) draw_row_words(random, row, next);
-    return random->words + 4 * random->first++;
+/* Many at a time cost little more than one, and less than to find out which uses begin a row. */
+static __attribute__((noinline)) void draw_row_words(row_words *random, uint64_t block) {
+    const rk_fused_update_args *a = random->of;
+    const int64_t n_draws = a->l2_full != 0 ? a->n_places : a->n_uses;
+    for (uint64_t b = block < random->n_blocks ? block + 1 : block; b <= block + 1; b++) {
+        uint64_t counters[RANDOM_BLOCKS] = {0};
+        const int64_t first = (int64_t)b * RANDOM_BLOCKS, n = n_draws - first;
+        if (n >= RANDOM_BLOCKS)
+            list_row_ids(a, first, RANDOM_BLOCKS, counters);
+        else
+            list_row_ids(a, first, n, counters);
+        fill_word_pairs_of(a->seed, 0, counters, random->words[b % 2]);
+    }
+    random->n_blocks = block + 2;
+}
+
+ROW_INLINE const uint32_t *words_of_row(row_words *random, uint64_t draw) {
+    const uint64_t block = draw / RANDOM_BLOCKS;
+    if (block + 2 > random->n_blocks) draw_row_words(random, block);
+    return random->words[block % 2] + 2 * (draw % RANDOM_BLOCKS);
 }
 
 /* Rules that few tables have are for any dim. */
@@ -211,7 +225,7 @@ ROW_INLINE void update_row_of_dim(const rk_fused_update_args *a, const rk_update
     else if (!apply_usual_rule(update, w, slots[0], slots[1], g, dim))
         apply_rare_rule_to_row(update, w, slots[0], slots[1], g, dim);
     clip_weights(update, w, dim);
-    if (!in_place) store_row(&a->rows, row, w, words_of_row(at->random, row, at->next), dim);
+    if (!in_place) store_row(&a->rows, row, w, words_of_row(at->random, at->draw), dim);
 }
 
 /* The usual rules, for each of the dims. */
@@ -235,13 +249,13 @@ ROW_INLINE void update_rows(const rk_fused_update_args *a, row_words *random, bo
         else if (place + r.ahead < a->n_places)
             prefetch_row(a, a->first_row + place + r.ahead, dim);
         bool used = a->l2_full == 0 || (i < a->n_uses && rk_row_use_place(a->uses[i]) == place);
+        const summed_row at = {a->first_row + place, (uint64_t)(a->l2_full == 0 ? i : place), used, random};
         if (!used)
             memset(g, 0, (size_t)dim * sizeof *g);
         else if (leaves)
             i = sum_gradients_by_leaf(a, i, &r, g, true, dim);
         else
             i = sum_gradients_of_uses(a, i, &r, g, true, plain, dim, NULL);
-        const summed_row at = {a->first_row + place, i, used, random};
         if (inlines) {
             update_row_of_dim(a, a->update, &at, g, dim);
         } else {
@@ -265,7 +279,7 @@ static __attribute__((noinline, flatten)) void update_values(const rk_update *re
         const int64_t count = n - at < CHUNK_VALUES ? n - at : CHUNK_VALUES;
         float *arrays[3] = {w + at, slot0 ? slot0 + at : NULL, slot1 ? slot1 + at : NULL};
         for (int i = 0; i < 3 && arrays[i]; i++)
-            prefetch_cache_lines(arrays[i] + CHUNKS_AHEAD * CHUNK_VALUES, 4 * CHUNK_VALUES);
+            prefetch_cache_lines(arrays[i] + CHUNKS_AHEAD * CHUNK_VALUES, 4 * CHUNK_VALUES, false);
         for (int64_t k = at; k < at + count; k++) g[k] += l2 * w[k];
         clip_gradient_and_decay(update, arrays[0], g + at, count);
         apply_usual_rule(update, arrays[0], arrays[1], arrays[2], g + at, count);
@@ -293,15 +307,18 @@ ROW_INLINE void update_all_rows(const rk_fused_update_args *a, bool plain, int32
 }
 
 /* Plain uses, and a step that is this rule and nothing else. The copies tell compilers what is constant, and
- * that stores of rows change none of it. */
-ROW_INLINE void update_rows_by_rule(const rk_fused_update_args *a, rk_dtype dtype, rk_optimizer_kind kind,
+ * that stores of rows change none of it. halves: the rows are bf16 or f16. */
+ROW_INLINE void update_rows_by_rule(const rk_fused_update_args *a, bool halves, rk_optimizer_kind kind,
                                     int32_t dim) {
     rk_fused_update_args own = *a;
     rk_update update = *a->update;
     const rk_gradient_source source = a->sources[0];
     row_words random = {.of = a};
     const bool slots[2] = {kind != RK_OPTIMIZER_SGD, kind == RK_OPTIMIZER_ADAM};
-    own.rows.dtype = dtype;
+    if (!halves)
+        own.rows.dtype = RK_F32;
+    else if (own.rows.dtype == RK_F32)
+        __builtin_unreachable();
     own.l2 = own.l2_full = 0;
     own.sources = &source;
     own.update = &update;
@@ -315,28 +332,28 @@ ROW_INLINE void update_rows_by_rule(const rk_fused_update_args *a, rk_dtype dtyp
     update_rows(&own, &random, true, false, true, dim);
 }
 
-ROW_INLINE void update_rows_by_usual_rule(const rk_fused_update_args *a, rk_dtype dtype, int32_t dim) {
+ROW_INLINE void update_rows_by_usual_rule(const rk_fused_update_args *a, bool halves, int32_t dim) {
     switch (a->update->kind) {
         case RK_OPTIMIZER_SGD:
-            update_rows_by_rule(a, dtype, RK_OPTIMIZER_SGD, dim);
+            update_rows_by_rule(a, halves, RK_OPTIMIZER_SGD, dim);
             break;
         case RK_OPTIMIZER_ADAGRAD:
-            update_rows_by_rule(a, dtype, RK_OPTIMIZER_ADAGRAD, dim);
+            update_rows_by_rule(a, halves, RK_OPTIMIZER_ADAGRAD, dim);
             break;
         case RK_OPTIMIZER_ROWWISE_ADAGRAD:
-            update_rows_by_rule(a, dtype, RK_OPTIMIZER_ROWWISE_ADAGRAD, dim);
+            update_rows_by_rule(a, halves, RK_OPTIMIZER_ROWWISE_ADAGRAD, dim);
             break;
         default:
-            update_rows_by_rule(a, dtype, RK_OPTIMIZER_ADAM, dim);
+            update_rows_by_rule(a, halves, RK_OPTIMIZER_ADAM, dim);
     }
 }
 
 #define UPDATE_ROWS(name, dim)                                                                          \
     static __attribute__((noinline)) void update_f32_by_rule_##name(const rk_fused_update_args *a) {    \
-        update_rows_by_usual_rule(a, RK_F32, dim);                                                      \
+        update_rows_by_usual_rule(a, false, dim);                                                       \
     }                                                                                                   \
-    static __attribute__((noinline)) void update_bf16_by_rule_##name(const rk_fused_update_args *a) {   \
-        update_rows_by_usual_rule(a, RK_BF16, dim);                                                     \
+    static __attribute__((noinline)) void update_halves_by_rule_##name(const rk_fused_update_args *a) { \
+        update_rows_by_usual_rule(a, true, dim);                                                        \
     }                                                                                                   \
     static __attribute__((noinline)) void update_plain_rows_##name(const rk_fused_update_args *a) {     \
         row_words random = {.of = a};                                                                   \
@@ -364,8 +381,7 @@ static bool is_step_a_usual_rule(const rk_fused_update_args *a) {
     const rk_update *u = a->update;
     return (u->kind == RK_OPTIMIZER_SGD || u->kind == RK_OPTIMIZER_ADAGRAD ||
             u->kind == RK_OPTIMIZER_ROWWISE_ADAGRAD || u->kind == RK_OPTIMIZER_ADAM) &&
-           a->rows.dtype != RK_F16 && a->l2 == 0 && a->l2_full == 0 && u->decay == 0 && !u->clips_gradient &&
-           !u->clips_weight;
+           a->l2 == 0 && a->l2_full == 0 && u->decay == 0 && !u->clips_gradient && !u->clips_weight;
 }
 
 /* Whether every row takes a step, and short ones whose values do not depend on one another. */
@@ -389,7 +405,7 @@ void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
         if (a->rows.dtype == RK_F32) {
             ROW_CALL_BY_DIM(a->rows.dim, update_f32_by_rule, a);
         } else {
-            ROW_CALL_BY_DIM(a->rows.dim, update_bf16_by_rule, a);
+            ROW_CALL_BY_DIM(a->rows.dim, update_halves_by_rule, a);
         }
     } else if (takes_all_values(a)) {
         if (are_uses_plain_bags(a)) {

@@ -31,50 +31,114 @@ static void test_row_convert(void **state) {
             }
 }
 
-/* What may round up to infinity, or is none of the numbers, beside others in a row of whole vectors. */
+/* What may round up to infinity, is none of the numbers or subnormal in f16, beside others in a row of whole
+ * vectors; and rows that are a table's columns from any on. */
 static void test_row_store_edges(void **state) {
     (void)state;
     enum { DIM = 64 };
-    const uint32_t edges[] = {0x7F7F0000, 0x7F7F0001, 0x7F7FFFFF, 0x7F800000, 0x7F800001,
-                              0x7FC00000, 0x7FFFFFFF, 0xFF7F0001, 0xFF800000, 0xFFFFFFFF,
-                              0x80000000, 0x00000001, 0x807FFFFF};
+    const uint32_t edges[] = {0x7F7F0000, 0x7F7F0001, 0x7F7FFFFF, 0x7F800000, 0x7F800001, 0x7FC00000,
+                              0x7FFFFFFF, 0xFF7F0001, 0xFF800000, 0xFFFFFFFF, 0x80000000, 0x00000001,
+                              0x807FFFFF, 0x7F000000, 0x7EFFFFFF, 0x40000000, 0xDF123456, 0x387FFFFF,
+                              0xB8800000, 0x33FFFFFF, 0xB37FFFFF, 0x2B800000, 0x477FEFFF, 0xC77FFFFF,
+                              0x47800000, 0xB8123457, 0x35ABCDEF};
+    const int32_t columns[] = {0, 3, 16, 96};
+    const int n_edges = sizeof edges / sizeof *edges, n_trials = 2 * 4 * n_edges;
     float values[DIM];
     randomize(values, DIM);
-    for (size_t e = 0; e < sizeof edges / sizeof *edges; e++)
+    for (int t = 0; t < n_trials; t++)
         for (int at = 0; at < DIM; at++) {
             float keeps = values[at];
-            values[at] = rk_f32_from_bits(edges[e]);
+            bool bf16 = t % 2;
+            int32_t column = columns[t / 2 % 4];
+            values[at] = rk_f32_from_bits(edges[t / 8]);
             uint16_t stored[2][DIM];
             uint32_t words[4];
-            rk_rows rows = {.data = stored[0], .dtype = RK_BF16, .dim = DIM, .first_column = 3};
-            rk_rng_draw_four_words(9, 0, e, words);
-            for (int32_t k = 0; k < DIM; k++)
-                stored[1][k] = rk_bf16_from_f32_stochastic(values[k], column_random_bits(words, 3 + k));
+            rk_rows rows = {
+                .data = stored[0], .dtype = bf16 ? RK_BF16 : RK_F16, .dim = DIM, .first_column = column};
+            rk_rng_draw_four_words(9, 0, (uint64_t)t, words);
+            for (int32_t k = 0; k < DIM; k++) {
+                uint32_t random = column_random_bits(words, column + k);
+                stored[1][k] = bf16 ? rk_bf16_from_f32_stochastic(values[k], random)
+                                    : rk_f16_from_f32_stochastic(values[k], random);
+            }
             for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
                 memset(stored[0], 0xAA, sizeof stored[0]);
-                rk_row_store_on[isa](&rows, 0, values, 9, e);
+                rk_row_store_on[isa](&rows, 0, values, 9, (uint64_t)t);
                 assert_memory_equal(stored[0], stored[1], sizeof stored[0]);
             }
             values[at] = keeps;
         }
 }
 
+/* Sums of products of what two columns' bits deviate by from what is expected of them, in their deviations.
+ */
+typedef struct dependence {
+    double mean, next_column, other_half, next_row, next_step;
+} dependence;
+
+enum { DRAWN_STEPS = 5, DRAWN_ROWS = 2048, DRAWN_COLUMNS = 64 };
+typedef double drawn_rows[DRAWN_ROWS][DRAWN_COLUMNS];
+
+static dependence find_dependence(drawn_rows *x) {
+    dependence sums = {0};
+    for (int s = 0; s < DRAWN_STEPS; s++)
+        for (int r = 0; r < DRAWN_ROWS; r++)
+            for (int k = 0; k < DRAWN_COLUMNS; k++) {
+                double own = x[s][r][k];
+                sums.mean += own;
+                sums.next_column += own * x[s][r][(k + 1) % DRAWN_COLUMNS];
+                sums.other_half += own * x[s][r][k ^ COLUMNS_APART];
+                sums.next_row += own * x[s][(r + 1) % DRAWN_ROWS][k];
+                sums.next_step += own * x[(s + 1) % DRAWN_STEPS][r][k];
+            }
+    return sums;
+}
+
+/* That values are rounded up as often as they should, and those of neighbouring columns, rows and steps
+ * independently: where half are rounded up, by the bits themselves, and where few are. */
+static void test_random_bits(void **state) {
+    (void)state;
+    static double x[DRAWN_STEPS][DRAWN_ROWS][DRAWN_COLUMNS];
+    const double n = (double)DRAWN_STEPS * DRAWN_ROWS * DRAWN_COLUMNS, limit = 5 * sqrt(n);
+    const double shares[] = {1, 0.5, 0.01}; /* that are rounded up; 1: the bits */
+    for (int trial = 0; trial < 3; trial++) {
+        const double p = shares[trial], below = floor(p * 65536) / 65536,
+                     deviation = sqrt(below * (1 - below));
+        for (uint64_t s = 0; s < DRAWN_STEPS; s++)
+            for (uint64_t r = 0; r < DRAWN_ROWS; r++) {
+                uint32_t words[4];
+                rk_rng_draw_four_words(s, 0, r, words);
+                for (int32_t k = 0; k < DRAWN_COLUMNS; k++) {
+                    double bits = column_random_bits(words, k);
+                    x[s][r][k] = p == 1 ? (bits / 65536 - 0.5 + 0.5 / 65536) * sqrt(12)
+                                        : ((bits < below * 65536) - below) / deviation;
+                }
+            }
+        dependence d = find_dependence(x);
+        assert_true(fabs(d.mean) < limit && fabs(d.next_column) < limit &&
+                    fabs(d.other_half) < sqrt(2) * limit);
+        assert_true(fabs(d.next_row) < limit && fabs(d.next_step) < limit);
+    }
+}
+
 /* Updated halves are rounded as rk_row_store rounds them: by the words of each row's own id, though many
- * rows' are drawn at once; where some rows are used, and where all take a step. */
+ * uses' are drawn at once; where some rows are used, some of them often, and where all take a step. */
 static void test_rows_update_halves(void **state) {
     (void)state;
-    enum { ROWS = 41, DIM = 32, SEED = 5 };
+    enum { ROWS = 41, DIM = 32, SEED = 5, OFTEN = 77 };
     static float gradients[ROWS * DIM];
     static uint16_t first[ROWS * DIM], table[ROWS * DIM], expected[ROWS * DIM];
     const rk_update update = {.kind = RK_OPTIMIZER_SGD, .learning_rate = 0.5f};
     const rk_gradient_source source = {.data = gradients, .stride = DIM, .length = 1};
     int64_t keys[ROWS];
-    rk_row_use uses[ROWS];
-    int64_t n = 0;
+    rk_row_use uses[ROWS * OFTEN];
+    int64_t n = 0, counts[ROWS];
     randomize(gradients, ROWS * DIM);
     for (int64_t r = 0; r < ROWS; r++) keys[r] = r * r + 1000;
-    for (uint32_t r = 0; r < ROWS; r++)
-        if (r % 5) uses[n++] = rk_row_use_make(r, r);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        counts[r] = r % 5 == 0 ? 0 : r % 7 == 3 ? OFTEN - r : 1 + r % 2;
+        for (int64_t i = 0; i < counts[r]; i++) uses[n++] = rk_row_use_make(r, r);
+    }
     for (int trial = 0; trial < 4; trial++)
         for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
             bool all = trial & 1;
@@ -89,10 +153,11 @@ static void test_rows_update_halves(void **state) {
             rk_rows to = rows;
             to.data = expected;
             for (int64_t r = 0; r < ROWS; r++) {
-                if (r % 5 == 0 && !all) continue;
+                if (!counts[r] && !all) continue;
                 rk_row_load_scalar(&rows, r, row);
                 for (int32_t k = 0; k < DIM; k++) {
-                    float g = r % 5 ? gradients[r * DIM + k] : 0;
+                    float g = 0;
+                    for (int64_t i = 0; i < counts[r]; i++) g += gradients[r * DIM + k];
                     g += (all ? 0.125f : 0) * row[k];
                     row[k] -= 0.5f * g;
                 }
@@ -200,13 +265,10 @@ static void test_no_kernel_escapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_row_convert),
-        cmocka_unit_test(test_row_store_edges),
-        cmocka_unit_test(test_rows_update_halves),
-        cmocka_unit_test(test_bf16_round),
-        cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_rows_quantize),
-        cmocka_unit_test(test_no_kernel_escapes),
+        cmocka_unit_test(test_row_convert),   cmocka_unit_test(test_row_store_edges),
+        cmocka_unit_test(test_random_bits),   cmocka_unit_test(test_rows_update_halves),
+        cmocka_unit_test(test_bf16_round),    cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_rows_quantize), cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,9 +28,9 @@ static inline random_lanes multiply_words(random_lanes a, uint32_t b) {
 }
 #endif
 
-/* Of RANDOM_LANES counters. */
+/* Of RANDOM_LANES counters: their first two words in each lane of *first, the others in *second. */
 static inline void draw_random_lanes(uint64_t seed, uint64_t stream, const uint64_t *counters,
-                                     uint32_t *out) {
+                                     random_lanes *first, random_lanes *second) {
     const random_lanes low = ~(random_lanes){0} >> 32;
     random_lanes c0, c1, c2 = (random_lanes){0} + stream, c3 = c2 >> 32;
     uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
@@ -45,18 +45,31 @@ static inline void draw_random_lanes(uint64_t seed, uint64_t stream, const uint6
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }
-    const random_lanes first = (c0 & low) | c1 << 32, second = (c2 & low) | c3 << 32;
-    for (int b = 0; b < RANDOM_LANES; b++) {
-        const uint64_t words[2] = {first[b], second[b]};
-        memcpy(out + 4 * b, words, sizeof words);
-    }
+    *first = (c0 & low) | c1 << 32;
+    *second = (c2 & low) | c3 << 32;
 }
 
 /* rk_rng_draw_four_words (base/rng.h) of RANDOM_BLOCKS counters; out[4 * b + w] is word w of block b. */
 static inline void fill_random_words_of(uint64_t seed, uint64_t stream, const uint64_t *counters,
                                         uint32_t *out) {
-    for (int b = 0; b < RANDOM_BLOCKS; b += RANDOM_LANES)
-        draw_random_lanes(seed, stream, counters + b, out + 4 * b);
+    for (int b = 0; b < RANDOM_BLOCKS; b += RANDOM_LANES) {
+        random_lanes first, second;
+        draw_random_lanes(seed, stream, counters + b, &first, &second);
+        for (int l = 0; l < RANDOM_LANES; l++) {
+            const uint64_t words[2] = {first[l], second[l]};
+            memcpy(out + 4 * (b + l), words, sizeof words);
+        }
+    }
+}
+
+/* The first two words of each block alone. */
+static inline void fill_word_pairs_of(uint64_t seed, uint64_t stream, const uint64_t *counters,
+                                      uint32_t *out) {
+    for (int b = 0; b < RANDOM_BLOCKS; b += RANDOM_LANES) {
+        random_lanes first, second;
+        draw_random_lanes(seed, stream, counters + b, &first, &second);
+        memcpy(out + 2 * b, &first, sizeof first);
+    }
 }
 #else
 /* The same. A function of its own: inlined into some loops, gcc 12 unrolls it before it can vectorize it. */
@@ -89,6 +102,13 @@ __attribute__((noinline)) static void fill_random_words_of(uint64_t seed, uint64
         out[4 * b + 2] = c2[b];
         out[4 * b + 3] = c3[b];
     }
+}
+
+static inline void fill_word_pairs_of(uint64_t seed, uint64_t stream, const uint64_t *counters,
+                                      uint32_t *out) {
+    uint32_t words[RANDOM_WORDS];
+    fill_random_words_of(seed, stream, counters, words);
+    for (int b = 0; b < RANDOM_BLOCKS; b++) memcpy(out + 2 * b, words + 4 * b, 2 * sizeof *out);
 }
 #endif
 

@@ -41,13 +41,13 @@ ROW_INLINE void store_pair_rounded_to_bf16(const float *from, row_bits low, row_
 /* rk_f16_from_f32_stochastic: random parts of the result's last place are added, which those below the
  * smallest normal number have in common; then both the sum and the result are rounded toward zero. */
 ROW_INLINE void store_rounded_to_f16(const float *from, const row_bits *random, uint16_t *to) {
-    const int toward_zero = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
+    enum { TOWARD_ZERO = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC };
     row_bits bits = *(const row_bits *)(const void *)from;
     __m512i exponent = _mm512_max_epi32((__m512i)(bits & 0x7F800000u), _mm512_set1_epi32(0x38800000));
     row_bits part = ((row_bits)exponent - (26u << 23)) | (bits & 0x80000000u);
     __m512 sum = _mm512_fmadd_round_ps(_mm512_cvtepi32_ps((__m512i)random[0]), (__m512)part, (__m512)bits,
-                                       toward_zero);
-    _mm256_storeu_si256((__m256i_u *)to, _mm512_cvtps_ph(sum, toward_zero));
+                                       TOWARD_ZERO);
+    _mm256_storeu_si256((__m256i_u *)to, _mm512_cvtps_ph(sum, TOWARD_ZERO));
 }
 #else
 ROW_INLINE bool has_any_bits(row_bits bits, uint32_t mask) {

@@ -1,5 +1,4 @@
-/* The dense part's loops over whole values: sums of columns, batch normalization, relu, sums and products.
- * x, y, dy and dx are [n, width], all else [width]; no two overlap. */
+/* Batch normalization. x and dy are [n, width], all else [width]; no two overlap. */
 #ifndef RK_KERNELS_BATCH_NORM_H
 #define RK_KERNELS_BATCH_NORM_H
 
@@ -7,9 +6,6 @@
 #include <stdint.h>
 
 #include "kernels/real.h"
-
-/* sums[c] += x[s, c], in the order of s */
-void rk_column_sums(const rk_real *x, int64_t n, int64_t width, rk_real *sums);
 
 /* With hat = (x[s, c] - mean[c]) * scale[c] and y = gamma[c] * hat + beta[c], each sum in the order of s:
  *
@@ -37,21 +33,5 @@ void rk_batch_norm_squares(const rk_batch_norm_args *args);
 void rk_batch_norm_forward(const rk_batch_norm_args *args);
 void rk_batch_norm_gradient_sums(const rk_batch_norm_args *args);
 void rk_batch_norm_backward(const rk_batch_norm_args *args);
-
-/* y[i] = x[i] <= 0 ? 0 : x[i]: NaN of NaN
- * dx[i] = (add ? dx[i] : 0) + dy[i] * (x[i] > 0 ? 1 : 0) */
-void rk_relu_forward(const rk_real *x, int64_t n, rk_real *y);
-void rk_relu_backward(const rk_real *x, const rk_real *dy, int64_t n, bool add, rk_real *dx);
-/* dy[i] = y[i] > 0 ? dy[i] : 0, of y = max(x, 0) */
-void rk_relu_mask_gradient(const rk_real *y, int64_t n, rk_real *dy);
-
-/* to[i] += from[i] */
-void rk_values_add(const rk_real *from, int64_t n, rk_real *to);
-/* to[i] = a[i] * b[i], or to[i] += a[i] * b[i] */
-void rk_values_multiply(const rk_real *a, const rk_real *b, int64_t n, bool add, rk_real *to);
-/* out[i] = a[i] * b[i] + c[i], two roundings */
-void rk_values_multiply_add(const rk_real *a, const rk_real *b, const rk_real *c, int64_t n, rk_real *out);
-/* In RK_LANES lanes of doubles, which are added in their order. */
-void rk_squares_sum(const float *values, int64_t n, double *sum);
 
 #endif

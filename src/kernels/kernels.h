@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "kernels/batch_norm.h"
+#include "kernels/dense_loops.h"
 #include "kernels/low_rank.h"
 #include "kernels/sample_candidate_loss.h"
 #include "kernels/dropout_mask.h"

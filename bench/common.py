@@ -99,8 +99,8 @@ def with_numpy():
         os.execv(python, [python, *sys.argv])
 
 
-def build(tree):
+def build(tree, *options):
     """A tree's bench programs; returns where they are."""
-    subprocess.run(["cmake", "--preset", "release", "-DRK_BENCH=ON"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--preset", "release", "-DRK_BENCH=ON", *options], cwd=tree, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", "build"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
     return tree / "build" / "bench"

@@ -18,15 +18,17 @@ static rk_status create_sketches(rk_dynamic_table *t) {
     return rk_alloc(n, sizeof *t->sketch_loads, &t->sketch_loads);
 }
 
-/* Addresses alone: pages are touched as buckets move in. */
 static size_t bytes_of_rooms(const rk_dynamic_table *t) {
     return (size_t)(t->end_bucket - t->first_bucket) * t->room_lines * sizeof *t->rooms;
 }
 
-static rk_status create_rooms(rk_dynamic_table *t) {
-    int64_t most = (t->config.max_capacity + t->config.n_buckets - 1) / t->config.n_buckets;
+/* Addresses alone: pages are touched as buckets move in. Where the system has not as many for all rows that
+ * there may ever be, buckets do without. */
+static void create_rooms(rk_dynamic_table *t) {
+    int64_t most = t->config.max_capacity / t->config.n_buckets + 1;
     t->room_lines = rk_key_bucket_lines((uint64_t)most);
-    return rk_pages_alloc(bytes_of_rooms(t), &t->rooms);
+    bool fits = (double)(t->end_bucket - t->first_bucket) * (double)t->room_lines * sizeof *t->rooms < 0x1p47;
+    if (!fits || rk_pages_alloc(bytes_of_rooms(t), &t->rooms) != RK_OK) t->rooms = NULL;
 }
 
 rk_key_sketch rk_dynamic_sketch_of_bucket(const rk_dynamic_table *t, uint32_t bucket) {
@@ -56,7 +58,10 @@ rk_status rk_dynamic_create(const rk_dynamic_config *config, uint64_t seed, uint
     RK_GOTO(rk_alloc(RK_MAX_KEY_GROUPS, sizeof *t->groups, &t->groups));
     RK_GOTO(rk_pages_alloc((size_t)config->n_buckets * sizeof *t->buckets, &t->buckets));
     RK_GOTO(create_sketches(t));
-    RK_GOTO(rk_dynamic_has_disk_rows(config) ? rk_dynamic_create_disk_keys(t) : create_rooms(t));
+    if (rk_dynamic_has_disk_rows(config))
+        RK_GOTO(rk_dynamic_create_disk_keys(t));
+    else
+        create_rooms(t);
     RK_GOTO(rk_dynamic_grow_rows(t, rk_dynamic_initial_rows(config)));
     for (int64_t row = 0; row < t->n_shared && t->info; row++) t->info[row].key = t->first_cold + row;
     *out = t;
@@ -110,7 +115,7 @@ rk_status rk_dynamic_reserve_bucket(rk_dynamic_table *t, uint32_t bucket, uint32
     int64_t capacity = rk_dynamic_bucket_capacity(t, bucket);
     uint32_t most = capacity < UINT32_MAX ? (uint32_t)capacity : UINT32_MAX;
     if (t->disk_keys) return rk_dynamic_reserve_disk_keys(t, bucket, n_rows, most);
-    rk_index_line *room = t->rooms + (bucket - (uint64_t)t->first_bucket) * t->room_lines;
+    rk_index_line *room = t->rooms ? t->rooms + (bucket - (uint64_t)t->first_bucket) * t->room_lines : NULL;
     return rk_key_bucket_reserve(&t->buckets[bucket], t->info, n_rows, most, room);
 }
 

@@ -136,7 +136,7 @@ typedef struct rk_dynamic_table {
     rk_key_bucket *buckets;
     rk_index_line *rooms; /* [end_bucket - first_bucket, room_lines] for buckets that are full or nearly so:
                              in huge pages, as a processor finds pages of random lines slowly where they are
-                             many. With rows on a disk: NULL */
+                             many. With rows on a disk, or too many of them: NULL */
     uint64_t room_lines;
     uint8_t *sketches;     /* [end_bucket - first_bucket, sketch_bytes]; NULL: keys without a row are counted
                               exactly, if at all */

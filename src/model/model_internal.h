@@ -180,6 +180,10 @@ rk_status rk_model_sum_losses_of_micro_batches(const rk_model *model, const rk_b
 /* A step that fails (step/step_rollback.c): statistics, kept before it, as they were; returns `status`. */
 void rk_model_save_statistics(rk_model *model);
 rk_status rk_model_restore_statistics(rk_model *model, rk_status status);
+/* Of the batch that is launched, from 0 on. */
+int64_t rk_model_launched_step(const rk_model *model);
+/* Returns `status`; RK_NOT_FINITE names the step, which logs count from 1 on. */
+rk_status rk_model_name_step(int64_t step, rk_status status);
 /* RK_OK with *loss NaN if the step is to be skipped. */
 rk_status rk_model_skip_non_finite_step(rk_model *model, rk_status status, double *loss);
 

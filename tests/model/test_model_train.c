@@ -194,10 +194,10 @@ static void test_not_finite_changes_nothing(void **state) {
         train(model, 0, 2, 20, NULL);
         draw_batch(&b, 3, 20, n_tasks);
         b.labels[5 * n_tasks] = NAN;
-        assert_refused(model, &b.batch, "row 1005: label 'click' is nan");
+        assert_refused(model, &b.batch, "step 3: row 1005: label 'click' is nan");
         draw_batch(&b, 3, 20, n_tasks);
         b.sample_weights[7] = INFINITY;
-        assert_refused(model, &b.batch, "row 1007: the sample weight is inf");
+        assert_refused(model, &b.batch, "step 3: row 1007: the sample weight is inf");
         draw_batch(&b, 3, 20, n_tasks);
         b.dense[2 * N_USUAL_DENSE + 1] = NAN;
         if (strstr(usual_cases[c].text, "wide_deep") == NULL) assert_refused(model, &b.batch, NULL);

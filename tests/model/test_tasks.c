@@ -74,11 +74,11 @@ static void test_own_mean(void **state) {
     end(&f, model);
     model = build_with(&f, text, 2, NULL); /* without `optional` a label that is none is an error, as ever */
     double loss;
-    FAILS(rk_model_train(model, &b.batch, &loss), RK_NOT_FINITE, "row 1000: label 'rating' is nan");
+    FAILS(rk_model_train(model, &b.batch, &loss), RK_NOT_FINITE, "step 1: row 1000: label 'rating' is nan");
     end(&f, model);
     model = build_with(&f, text, 2, make_optional);
     b.labels[1] = INFINITY;
-    FAILS(rk_model_train(model, &b.batch, &loss), RK_NOT_FINITE, "row 1000: label 'rating' is inf");
+    FAILS(rk_model_train(model, &b.batch, &loss), RK_NOT_FINITE, "step 1: row 1000: label 'rating' is inf");
     end(&f, model);
 }
 

@@ -137,8 +137,7 @@ static rk_status find_local_non_finite(rk_model *model, double *loss) {
         stop & RK_CUDA_STOP_DENSE && !lost ? rk_device_graph_check_step(d->graph, d->compute) : RK_OK;
     if (status == RK_OK && own & RK_CUDA_STOP_ROWS && !lost)
         status = d->store->ops->check_gradients_finite(d->store);
-    return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step + 1)
-                                   : status;
+    return rk_model_name_step(model->step, status);
 }
 
 /* Over ranks the first one's, in the same words on all. */

@@ -176,10 +176,11 @@ static rk_status run_candidate_loss(const rk_model *model, const rk_pairs *pairs
 }
 
 rk_status rk_retrieval_loss_not_finite_error(const rk_model *model, double loss) {
-    rk_error(RK_NOT_FINITE, "step %lld: the loss is %g", (long long)model->step + 1,
-             fabs(loss)); /* a nan may have a sign */
-    return rk_error_hint(RK_NOT_FINITE,
-                         "a lower learning rate, or a higher temperature, may keep the model from diverging");
+    rk_error(RK_NOT_FINITE, "the loss is %g", fabs(loss)); /* a nan may have a sign */
+    return rk_model_name_step(
+        rk_model_launched_step(model),
+        rk_error_hint(RK_NOT_FINITE,
+                      "a lower learning rate, or a higher temperature, may keep the model from diverging"));
 }
 
 /* The batch's loss as if it were that of its first block. */

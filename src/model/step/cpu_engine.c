@@ -122,8 +122,7 @@ static rk_status run_forward_and_backward(rk_model *model, rk_model_run *r, cons
                             .n_beside = store->ops->n_pieces(store)};
     model->loss->hook(r, &hooks);
     model->reducer->ops->hook(model->reducer, batch, &hooks);
-    rk_status status = rk_graph_train(
-        model->graph, n, model->step + model->queue.n_launched - model->queue.n_finished, &hooks);
+    rk_status status = rk_graph_train(model->graph, n, rk_model_launched_step(model), &hooks);
     if (atomic_load(&r->n_updated) == hooks.n_beside) /* not if the run failed before it began */
         store->ops->complete(store);                  /* also of a batch before that used no row */
     RK_TRY(status);
@@ -131,7 +130,8 @@ static rk_status run_forward_and_backward(rk_model *model, rk_model_run *r, cons
     RK_TRY(rk_model_sum_losses_of_micro_batches(model, &batch->batch, model->micro_batch_losses,
                                                 rk_graph_n_micro_batches(model->graph, n), loss));
     RK_FAIL_IF(atomic_load(&r->not_finite) && !store->ops->find_not_finite, RK_NOT_FINITE,
-               "rank %d: the gradient of an embedding is not finite", model->ranks->rank);
+               "step %lld: rank %d: the gradient of an embedding is not finite",
+               (long long)rk_model_launched_step(model) + 1, model->ranks->rank);
     return RK_OK;
 }
 
@@ -156,16 +156,14 @@ static rk_status cpu_engine_launch(rk_model *model, const rk_local_batch *batch)
     RK_TRY(model->reducer->ops->post(model->reducer, batch, status, loss));
     if (status == RK_OK) /* beside the sums */
         RK_TRY(store->ops->backward(store, model->gradients[model->now], !atomic_load(&r.not_finite)));
-    return late ? store->ops->end(store, true) : RK_OK;
+    return late ? rk_model_name_step(rk_model_launched_step(model), store->ops->end(store, true)) : RK_OK;
 }
 
 /* All rows or none, as all trainers have found; the reason stays. */
 static rk_status end_update_of_rows(rk_model *model, rk_status found) {
     char error[2048];
     if (found != RK_OK) rk_error_copy(error, sizeof error);
-    rk_status status = model->store->ops->end(model->store, found == RK_OK);
-    if (status == RK_NOT_FINITE) return rk_error_context(status, "step %lld", (long long)model->step + 1);
-    RK_TRY(status);
+    RK_TRY(rk_model_name_step(model->step, model->store->ops->end(model->store, found == RK_OK)));
     return found == RK_OK ? RK_OK : rk_error(found, "%s", error);
 }
 

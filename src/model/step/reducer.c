@@ -14,9 +14,7 @@ rk_reducer *rk_reducer_none(void) {
 
 rk_status rk_reducer_check_dense_gradients(const rk_reducer *reducer) {
     const rk_model *model = reducer->model;
-    rk_status status = rk_dense_optimizer_check_gradients(model->optimizer);
-    return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)model->step + 1)
-                                   : status;
+    return rk_model_name_step(model->step, rk_dense_optimizer_check_gradients(model->optimizer));
 }
 
 size_t rk_model_dense_wire_bytes(const rk_model *model, rk_dense_wire wire) {

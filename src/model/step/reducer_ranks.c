@@ -175,7 +175,6 @@ static rk_status ranks_wait_status(rk_reducer *reducer, const rk_batch *batch, d
     rk_all_to_all_free(at->statuses);
     at->statuses = NULL;
     reducer->wait_s += rk_clock_seconds() - began;
-    if (status == RK_NOT_FINITE) status = rk_error_context(status, "step %lld", (long long)model->step + 1);
     if (status == RK_OK) status = summed;
     if (status == RK_OK && at->values != gradients) memcpy(gradients, at->values, n * sizeof *gradients);
     if (status == RK_OK) status = rk_reducer_check_dense_gradients(reducer);

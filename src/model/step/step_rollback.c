@@ -17,6 +17,14 @@ rk_status rk_model_restore_statistics(rk_model *model, rk_status status) {
     return status;
 }
 
+int64_t rk_model_launched_step(const rk_model *model) {
+    return model->step + model->queue.n_launched - model->queue.n_finished;
+}
+
+rk_status rk_model_name_step(int64_t step, rk_status status) {
+    return status == RK_NOT_FINITE ? rk_error_context(status, "step %lld", (long long)step + 1) : status;
+}
+
 rk_status rk_model_skip_non_finite_step(rk_model *model, rk_status status, double *loss) {
     if (status != RK_NOT_FINITE || !model->skip_not_finite) return status;
     model->n_not_finite++;

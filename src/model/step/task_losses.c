@@ -149,9 +149,8 @@ static rk_status loss_not_finite_error(const rk_model *model, const rk_batch *ba
             RK_FAIL_IF(!isfinite(batch->dense[i * model->n_dense + d]), RK_NOT_FINITE,
                        "row %lld: dense number %d is %g", row, d, batch->dense[i * model->n_dense + d]);
     }
-    rk_error(RK_NOT_FINITE, "step %lld: the loss of '%s' is %g", (long long)model->step + 1, task,
-             isnan(loss) ? NAN : loss); /* -nan is no news */
-    if (model->step == 0)
+    rk_error(RK_NOT_FINITE, "the loss of '%s' is %g", task, isnan(loss) ? NAN : loss); /* -nan is no news */
+    if (rk_model_launched_step(model) == 0)
         return rk_error_hint(RK_NOT_FINITE,
                              "this is the first step: the dense features may be too large (set normalize: "
                              "true), or the rows' initial values");
@@ -165,7 +164,9 @@ rk_status rk_model_sum_losses_of_micro_batches(const rk_model *model, const rk_b
     for (int32_t t = 0; t < model->n_tasks; t++) {
         double loss = 0;
         for (size_t s = 0; s < n; s++) loss += losses[s * (size_t)model->n_tasks + (size_t)t];
-        if (!isfinite(loss)) return loss_not_finite_error(model, batch, model->tasks[t].name, loss);
+        if (!isfinite(loss))
+            return rk_model_name_step(rk_model_launched_step(model),
+                                      loss_not_finite_error(model, batch, model->tasks[t].name, loss));
         sum += loss;
     }
     *out = sum;

@@ -164,12 +164,12 @@ static double estimate_transfer_seconds(const rk_machine *machine, const rank_wa
  * twice (nn/graph/graph_memory_plan.c). */
 enum { LAST_BLOCK = 256 };
 
-/* Of the all-reduce, what the backward pass hides, of a thread's last block or of all samples: the sums of
- * all but the largest layer, which is taken to be whole last. */
 static bool is_powersgd(const rk_plan *plan) {
     return rk_config_dense_wire(plan->config).n_vectors > 0;
 }
 
+/* Of the all-reduce, what the backward pass hides, of a thread's last block or of all samples: the sums of
+ * all but the largest layer, which is taken to be whole last. */
 static double estimate_hidden_all_reduce(const rk_plan *plan, const rk_machine *machine, double seconds) {
     const rk_host_group *group = &plan->cluster.hosts.groups[machine->group];
     double threads = group->cores ? fmax((double)group->cores / machine->ranks_beside, 1) : 1;

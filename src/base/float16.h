@@ -98,9 +98,9 @@ RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32_finite(float value) {
     return (uint16_t)(half | (bits >> 16 & 0x8000));
 }
 
-/* The same, with the upper 13 of those bits, as 13 bits are dropped. Below the smallest normal f16 a value is
- * so many parts of 2^-40, of which the result's last place has 2^16: less than one part is zero. Without
- * branches, so that loops become vectors. */
+/* As rk_bf16_from_f32_stochastic, with the upper 13 of the 16 bits, as 13 are dropped. Below the smallest
+ * normal f16 a value is so many parts of 2^-40, of which the result's last place has 2^16: less than one part
+ * is zero. Without branches, so that loops become vectors. */
 RK_DEVICE_CODE static inline uint16_t rk_f16_from_f32_stochastic(float value, uint32_t random) {
     const uint32_t least_normal = 0x38800000u;
     uint32_t bits = rk_f32_bits(value), magnitude = bits & 0x7FFFFFFFu, sign = bits >> 16 & 0x8000u,

@@ -448,8 +448,35 @@ static void test_large_batches(void **state) {
     for (int i = 0; i < 2; i++) rk_embeddings_free(e[i]);
 }
 
+/* A key may stand for several uses, as one that came from another rank does: each that finds no row counts.
+ * More keys than wait in the queue of a search, in any order. */
+static void test_uses_without_a_row(void **state) {
+    (void)state;
+    enum { TRAINED = 50, SOUGHT = 700 };
+    rk_dynamic_config config = {
+        .max_capacity = TRAINED, .n_buckets = 3, .evict_to = 1, .min_count = 1, .probability = 1};
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+    rk_dynamic_table *t = dynamic_of(e);
+    static int64_t sought[SOUGHT], rows[SOUGHT];
+    static uint32_t uses[SOUGHT];
+    for (int64_t i = 0; i < TRAINED; i++) keys[i] = i;
+    train_step(e, TRAINED, keys);
+    int64_t wanted = atomic_load(&t->n_missing);
+    for (int64_t i = 0; i < SOUGHT; i++) {
+        sought[i] = i * 37 % 101;
+        uses[i] = (uint32_t)(i % 5);
+        if (rk_dynamic_find_row(t, sought[i]) == 0) wanted += uses[i];
+    }
+    rk_dynamic_find_rows_and_count(t,
+                                   &(rk_key_uses){.keys = sought, .rows = rows, .n = SOUGHT, .uses = uses});
+    assert_int_equal(atomic_load(&t->n_missing), wanted);
+    for (int64_t i = 0; i < SOUGHT; i++) assert_int_equal(rows[i], rk_dynamic_find_row(t, sought[i]));
+    rk_embeddings_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_uses_without_a_row),
         cmocka_unit_test(test_decisions),
         cmocka_unit_test(test_batches_beyond_31_bits),
         cmocka_unit_test(test_hot_key_in_a_flood),

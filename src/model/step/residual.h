@@ -1,5 +1,5 @@
-/* What a trainer has kept back of the dense gradients, where their sums travel as int8 (rk_sum_rounding): it
- * is added to the next step's. A step that fails or is skipped keeps nothing back. */
+/* What a trainer has kept back of the dense gradients, where their sums travel as int8 (rk_sum_rounding) or
+ * by PowerSGD: it is added to the next step's. A step that fails or is skipped keeps nothing back. */
 #ifndef RK_MODEL_STEP_RESIDUAL_H
 #define RK_MODEL_STEP_RESIDUAL_H
 

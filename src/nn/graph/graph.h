@@ -175,7 +175,8 @@ rk_status rk_graph_train(rk_graph *graph, int64_t n, int64_t step, const rk_grap
 /* Only where the graph keeps the whole batch: after a training forward of the same n, none of which rested,
  * with the outputs' gradients written. */
 rk_status rk_graph_backward(rk_graph *graph, int64_t n);
-rk_real *rk_graph_data(rk_graph *graph, rk_value value);     /* [n, rows, cols] */
+/* [n, rows, cols]; after training, not between a batch_norm and what it does too (rk_graph_join_norms). */
+rk_real *rk_graph_data(rk_graph *graph, rk_value value);
 rk_real *rk_graph_gradient(rk_graph *graph, rk_value value); /* the same shape; inputs and outputs only */
 
 /* An input's data or gradient, or an output's, in memory of the caller's: [max_batch, rows, cols]; NULL: the

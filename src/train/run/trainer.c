@@ -237,9 +237,10 @@ rk_model *rk_trainer_model(rk_trainer *t) {
 
 /* What a resumed run cuts off again, and writes again at its end. */
 static rk_status log_test_metrics(rk_trainer *t) {
+    const rk_progress *p = &t->progress;
     return rk_run_log_add(&t->log, &(rk_log_entry){.kind = "test",
                                                    .epoch = rk_trainer_displayed_epoch(t),
-                                                   .step = rk_model_n_steps(t->model),
+                                                   .step = t->has_best ? p->stopping.best_step : p->step,
                                                    .loss = NAN,
                                                    .samples_per_second = NAN,
                                                    .learning_rate_factor = NAN,

@@ -36,6 +36,7 @@ struct rk_trainer {
     rk_run_log log;
     rk_evaluation evaluation;                  /* the last one, for rk_trainer_evaluate and events */
     int64_t saved_step;                        /* of the newest checkpoint; -1: none */
+    bool has_best;                             /* the parameters of the best evaluation were read back */
     double started;                            /* seconds, of the run */
     double last_progress;                      /* seconds */
     int64_t last_progress_step, samples_since; /* since the last progress event */

@@ -125,7 +125,9 @@ static rk_status load_best_checkpoint(rk_trainer *t) {
 
 rk_status rk_trainer_load_best(rk_trainer *t) {
     RK_TRY(rk_model_send_control_to_servers(t->model, RK_CONTROL_LOAD));
-    return load_best_checkpoint(t);
+    RK_TRY(load_best_checkpoint(t));
+    t->has_best = true;
+    return RK_OK;
 }
 
 static rk_status handle_control_message(rk_trainer *t, int64_t word) {

@@ -13,3 +13,8 @@ try() { "$RECKON" train --quiet run.yaml --output "out$RANDOM" --set data.featur
     --set model='{kind: dcn_v2, deep: [4]}' --set data.valid= --set data.test="$2" | grep -v '^test'; }
 try '' ''
 cp good.csv train.csv; try ', normalize: true' huge.csv
+# Steps that were skipped count in the log, also where it has the test's metrics.
+cp huge.csv train.csv
+"$RECKON" train --quiet run.yaml --output skips --set data.features="[{name: job, vocabulary: {}}, {name: age, dense: true}]" --set model='{kind: dcn_v2, deep: [4]}' --set data.valid= \
+    --set data.test=good.csv --set train.on_not_finite=skip --set train.log_every=1 2>/dev/null | grep -c '^test'
+grep -oE '"(train|test)","epoch":[0-9]+,"step":[0-9]+' skips/metrics.jsonl | tail -2

@@ -148,7 +148,7 @@ def goals(links, aucs):
 
 def kept(case, args):
     """With --case, what the result file has, of this machine and case, of the links and AUCs that are not run anew."""
-    path = (HOME / "results-small" if args.small else BENCH / "results") / "W6.json"
+    path = (HOME / "results-small" if args.small else BENCH / "results") / (f"W6-{args.name}.json" if args.name else "W6.json")
     old = json.loads(path.read_text()) if args.case and path.exists() else None
     if not old or old["machine"] != report_parts.machine() or old["samples"] != case.n:
         return {}, []

@@ -10,6 +10,7 @@ import torchrec
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn import functional
 from torchrec.distributed import DistributedModelParallel
+from torchrec.distributed.model_parallel import DefaultDataParallelWrapper
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints, Topology
 from torchrec.distributed.types import ShardingEnv, ShardingType
@@ -60,11 +61,14 @@ with torch.no_grad():
 constraints = {f"t_{name}": ParameterConstraints(sharding_types=[ShardingType.TABLE_WISE.value]) for name in names}
 sharder = EmbeddingBagCollectionSharder()
 plan = EmbeddingShardingPlanner(topology=Topology(world_size=size, compute_device="cpu", local_world_size=1), constraints=constraints).plan(net, [sharder])
-net = DistributedModelParallel(net, env=ShardingEnv.from_process_group(dist.group.WORLD), device=torch.device("cpu"), plan=plan, sharders=[sharder], init_data_parallel=True)
+# PowerSGD's hook begins sums as others end, in another order on each rank where there are several buckets: they wait for one another for ever.
+wrapper = DefaultDataParallelWrapper(bucket_cap_mb=4096) if args.config == "powersgd" else None
+net = DistributedModelParallel(net, env=ShardingEnv.from_process_group(dist.group.WORLD), device=torch.device("cpu"), plan=plan, sharders=[sharder], init_data_parallel=True,
+                               data_parallel_wrapper=wrapper)
 if args.config == "fp16":
     net._dmp_wrapped_module.register_comm_hook(None, default_hooks.fp16_compress_hook)
 elif args.config == "powersgd":
-    state = powerSGD_hook.PowerSGDState(process_group=None, matrix_approximation_rank=POWERSGD_RANK, start_powerSGD_iter=2)
+    state = powerSGD_hook.PowerSGDState(process_group=dist.new_group(), matrix_approximation_rank=POWERSGD_RANK, start_powerSGD_iter=2)
     net._dmp_wrapped_module.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
 dense = [p for name, p in net.named_parameters() if "embedding_bags" not in name]
 optimizer = torch.optim.Adagrad(dense, lr=w.rate, eps=w.epsilon, fused=True)

@@ -16,71 +16,52 @@ static void insertion_sort_row_uses(rk_row_use *uses, int64_t n) {
     }
 }
 
+/* A digit of the place. A whole byte is one load, where compilers would shift the use. */
+static inline __attribute__((always_inline)) size_t digit_of_use(const rk_row_use *use, int shift, int bits) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (bits == 8 && shift % 8 == 0) return ((const uint8_t *)use)[shift / 8];
+#endif
+    return *use >> shift & ((1u << bits) - 1);
+}
+
 /* `ways`, a constant, parts of the uses side by side, each with counters of its own: a counter is read right
- * after it was written where many uses are of one row, and with several the processor need not wait. */
+ * after it was written where many uses are of one row, and with several the processor need not wait. Where
+ * shift and bits are constants too, a byte takes half the instructions. */
 static inline __attribute__((always_inline)) void sort_by_digit(const rk_row_use *from, rk_row_use *to,
-                                                                int64_t n, int shift, int bits,
+                                                                int64_t n, const int shift, const int bits,
                                                                 const int ways) {
-    uint32_t starts[WAYS][1 << DIGIT_BITS], mask = (1u << bits) - 1, at = 0;
+    uint32_t starts[WAYS << DIGIT_BITS], at = 0; /* [ways, size] */
+    const size_t size = (size_t)1 << bits;
     const int64_t part = n / ways;
-    for (int w = 0; w < ways; w++) memset(starts[w], 0, (mask + 1) * sizeof **starts);
+    memset(starts, 0, (size_t)ways * size * sizeof *starts);
     for (int64_t i = 0; i < part; i++)
 #pragma GCC unroll 4
-        for (int w = 0; w < ways; w++) starts[w][from[w * part + i] >> shift & mask]++;
-    for (int64_t i = ways * part; i < n; i++) starts[ways - 1][from[i] >> shift & mask]++;
-    for (uint32_t d = 0; d <= mask; d++)
+        for (int w = 0; w < ways; w++)
+            starts[(size_t)w * size + digit_of_use(&from[w * part + i], shift, bits)]++;
+    uint32_t *last = starts + (size_t)(ways - 1) * size;
+    for (int64_t i = ways * part; i < n; i++) last[digit_of_use(&from[i], shift, bits)]++;
+    for (size_t d = 0; d < size; d++)
 #pragma GCC unroll 4
         for (int w = 0; w < ways; w++) {
-            uint32_t count = starts[w][d];
-            starts[w][d] = at;
+            uint32_t count = starts[(size_t)w * size + d];
+            starts[(size_t)w * size + d] = at;
             at += count;
         }
     for (int64_t i = 0; i < part; i++)
 #pragma GCC unroll 4
         for (int w = 0; w < ways; w++)
-            to[starts[w][from[w * part + i] >> shift & mask]++] = from[w * part + i];
-    for (int64_t i = ways * part; i < n; i++) to[starts[ways - 1][from[i] >> shift & mask]++] = from[i];
-}
-
-/* One load, where compilers would shift the whole use. */
-static inline size_t byte_of_place(const rk_row_use *use, int byte) {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    return ((const uint8_t *)use)[4 + byte];
-#else
-    return ((const uint8_t *)use)[3 - byte];
-#endif
-}
-
-/* The same by a byte of the place, a constant: half the instructions, and counters that lie close. */
-static inline __attribute__((always_inline)) void sort_by_byte(const rk_row_use *from, rk_row_use *to,
-                                                               int64_t n, const int byte) {
-    uint32_t starts[WAYS][256] = {{0}}, at = 0;
-    const int64_t part = n / WAYS;
-    for (int64_t i = 0; i < part; i++)
-#pragma GCC unroll 4
-        for (int w = 0; w < WAYS; w++) starts[w][byte_of_place(&from[w * part + i], byte)]++;
-    for (int64_t i = WAYS * part; i < n; i++) starts[WAYS - 1][byte_of_place(&from[i], byte)]++;
-    for (int d = 0; d < 256; d++)
-#pragma GCC unroll 4
-        for (int w = 0; w < WAYS; w++) {
-            uint32_t count = starts[w][d];
-            starts[w][d] = at;
-            at += count;
-        }
-    for (int64_t i = 0; i < part; i++)
-#pragma GCC unroll 4
-        for (int w = 0; w < WAYS; w++)
-            to[starts[w][byte_of_place(&from[w * part + i], byte)]++] = from[w * part + i];
-    for (int64_t i = WAYS * part; i < n; i++) to[starts[WAYS - 1][byte_of_place(&from[i], byte)]++] = from[i];
+            to[starts[(size_t)w * size + digit_of_use(&from[w * part + i], shift, bits)]++] =
+                from[w * part + i];
+    for (int64_t i = ways * part; i < n; i++) to[last[digit_of_use(&from[i], shift, bits)]++] = from[i];
 }
 
 static void sort_row_uses_by_digit(const rk_row_use *from, rk_row_use *to, int64_t n, int shift, int bits) {
     if (n >> bits < WAYS) /* few uses: the counters themselves would take longer */
         sort_by_digit(from, to, n, shift, bits, 1);
     else if (bits == 8 && shift == 32)
-        sort_by_byte(from, to, n, 0);
+        sort_by_digit(from, to, n, 32, 8, WAYS);
     else if (bits == 8 && shift == 40)
-        sort_by_byte(from, to, n, 1);
+        sort_by_digit(from, to, n, 40, 8, WAYS);
     else
         sort_by_digit(from, to, n, shift, bits, WAYS);
 }

@@ -16,11 +16,10 @@ static void insertion_sort_row_uses(rk_row_use *uses, int64_t n) {
     }
 }
 
-/* A digit of the place. A whole byte is one load, where compilers would shift the use. */
+/* A digit of the place. A whole byte is one load, where compilers would shift the use (rkb_internal.h refuses
+ * machines whose low byte is not the first). */
 static inline __attribute__((always_inline)) size_t digit_of_use(const rk_row_use *use, int shift, int bits) {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     if (bits == 8 && shift % 8 == 0) return ((const uint8_t *)use)[shift / 8];
-#endif
     return *use >> shift & ((1u << bits) - 1);
 }
 

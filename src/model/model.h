@@ -29,6 +29,11 @@ typedef struct rk_dense_wire {
     rk_sum_wire rounding;
     int32_t n_vectors;
 } rk_dense_wire;
+const char *rk_dense_wire_name(rk_dense_wire wire); /* as `cluster.wire_dense` has it */
+/* Whether a step keeps something back of them, and adds it to the next step's. */
+static inline bool rk_dense_wire_keeps_residual(rk_dense_wire wire) {
+    return wire.rounding == RK_SUM_INT8 || wire.n_vectors > 0;
+}
 
 /* The ranks over which a model is sharded. */
 typedef struct rk_model_cluster {

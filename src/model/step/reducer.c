@@ -17,6 +17,11 @@ rk_status rk_reducer_check_dense_gradients(const rk_reducer *reducer) {
     return rk_model_name_step(model->step, rk_dense_optimizer_check_gradients(model->optimizer));
 }
 
+const char *rk_dense_wire_name(rk_dense_wire wire) {
+    static const char *const names[] = {[RK_SUM_F32] = "f32", [RK_SUM_BF16] = "bf16", [RK_SUM_INT8] = "int8"};
+    return wire.n_vectors ? "powersgd" : names[wire.rounding];
+}
+
 size_t rk_model_dense_wire_bytes(const rk_model *model, rk_dense_wire wire) {
     size_t n = rk_powersgd_count_values(model->graph, wire.n_vectors);
     return wire.n_vectors ? n * sizeof(float) : rk_sum_wire_bytes(wire.rounding, n);

@@ -221,7 +221,7 @@ static rk_status init_reducer_ranks(reducer_ranks *r) {
         loss_bytes = (size_t)(rk_ranks_n_micro_batches(ranks, ranks->rank) * model->n_tasks) * sizeof(double);
     float *gradients = rk_graph_gradients(model->graph, &n);
     RK_TRY(split_gradients_into_buckets(r, n));
-    if (r->wire.rounding == RK_SUM_INT8 || r->wire.n_vectors)
+    if (rk_dense_wire_keeps_residual(r->wire))
         RK_TRY(rk_residual_init(&r->reducer.residual, n, ranks->rank, ranks->roles.n_trainers));
     if (r->wire.n_vectors)
         RK_TRY(

@@ -92,10 +92,6 @@ rk_dense_wire rk_cluster_dense_wire(const rk_cluster_section *section) {
     }
 }
 
-bool rk_cluster_keeps_residual(const rk_cluster_section *section) {
-    return section->wire_dense >= RK_WIRE_DENSE_INT8;
-}
-
 rk_status rk_cluster_section_roles(const rk_cluster_section *section, const rk_yaml *yaml, int32_t n_ranks,
                                    rk_roles *out) {
     int64_t readers = section->reader_ranks, owners = section->embedding_ranks, n = n_ranks;

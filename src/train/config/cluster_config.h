@@ -46,8 +46,6 @@ extern const rk_schema rk_cluster_schema;
 rk_status rk_cluster_section_check(const rk_cluster_section *section, const rk_yaml *yaml);
 /* What dense gradients travel as between trainers without GPUs. */
 rk_dense_wire rk_cluster_dense_wire(const rk_cluster_section *section);
-/* Whether a step keeps some of them back, and adds it to the next step's. */
-bool rk_cluster_keeps_residual(const rk_cluster_section *section);
 /* Of n_ranks, among them those that only read, who trains and who holds rows. RK_CONFIG if none is left to
  * train. */
 rk_status rk_cluster_section_roles(const rk_cluster_section *section, const rk_yaml *yaml, int32_t n_ranks,

@@ -199,10 +199,11 @@ static rk_status check_asynchronous_ranks(const rk_config *c) {
         return rk_error_hint(
             rk_yaml_error(&c->yaml, key, "asynchronous training cannot skip a step on all ranks"),
             "set 'train.on_not_finite: fail'");
-    if (rk_cluster_keeps_residual(&c->cluster))
+    rk_dense_wire wire = rk_cluster_dense_wire(&c->cluster);
+    if (rk_dense_wire_keeps_residual(wire))
         return rk_error_hint(
             rk_yaml_error(&c->yaml, key, "not supported with 'cluster.wire_dense: %s'",
-                          c->cluster.wire_dense == RK_WIRE_DENSE_INT8 ? "int8" : "powersgd"),
+                          rk_dense_wire_name(wire)),
             "what a step keeps back of dense gradients is the next one's: set 'wire_dense: bf16', or remove "
             "'asynchronous'");
     return RK_OK;

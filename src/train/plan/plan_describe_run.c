@@ -80,8 +80,9 @@ rk_status rk_plan_describe_run(rk_plan *plan) {
     plan->dense.layer_in = work.layer_in;
     plan->dense.layer_out = work.layer_out;
     RK_TRY(count_dense_parameters(model, &plan->dense.parameters));
-    plan->dense.sent_bytes = (double)rk_model_dense_wire_bytes(model, rk_config_dense_wire(plan->config));
-    bool has_residual = rk_cluster_keeps_residual(&plan->config->cluster); /* and the next one */
+    rk_dense_wire wire = rk_config_dense_wire(plan->config);
+    plan->dense.sent_bytes = (double)rk_model_dense_wire_bytes(model, wire);
+    bool has_residual = rk_dense_wire_keeps_residual(wire); /* and the next one */
     plan->dense.bytes =
         plan->dense.parameters * sizeof(float) *
         (4 + rk_optimizer_list_slots(&plan->config->optimizer, slots) + (has_residual ? 2 : 0));

@@ -228,15 +228,14 @@ static void write_rank_lines(const rk_plan *plan, rk_buffer *out) {
 }
 
 static void write_step_lines(const rk_plan *plan, rk_buffer *out) {
-    static const char *const dense[] = {[RK_SUM_F32] = "f32", [RK_SUM_BF16] = "bf16", [RK_SUM_INT8] = "int8"};
     const rk_plan_step *step = &plan->step;
-    rk_dense_wire wire = rk_config_dense_wire(plan->config);
     rk_buffer_printf(out,
                      "\na step of %lld samples, %.0f a trainer, rows in %s and dense gradients in %s on the "
                      "wire\n",
                      (long long)plan->request.batch_size,
                      ceil((double)plan->request.batch_size / plan->request.roles.n_trainers),
-                     rk_dtype_name(plan->request.wire), wire.n_vectors ? "powersgd" : dense[wire.rounding]);
+                     rk_dtype_name(plan->request.wire),
+                     rk_dense_wire_name(rk_config_dense_wire(plan->config)));
     for (int i = 0; i < RK_PLAN_PART_COUNT; i++)
         rk_buffer_printf(out, "  %-18s %12.3f ms\n", rk_plan_part_names[i], 1e3 * step->parts[i]);
     rk_buffer_printf(out, "  %-18s %12.3f ms, %s\n", "step", 1e3 * step->seconds,

@@ -22,11 +22,10 @@ def labels_of(case, kind):
     if kind == "two_tower":
         return []
     if kind not in TASKS and (kind in SINGLE or not case.maybe("tasks", 0.3)):
-        return (
-            [{"name": "y", "loss": "mse"}]
-            if case.maybe("regression", 0.15)
-            else [{"name": "click", **({"smoothing": 0.1} if case.maybe("smoothing", 0.1) else {})}]
-        )
+        if case.maybe("regression", 0.15):
+            return [{"name": "y", "loss": "mse"}]
+        source = case.one_of("label", {}, [{}] * 4 + [{"column": "y", "threshold": 0.5}, {"column": "group", "positive": ["1", "3", "x"]}])
+        return [{"name": "click", **source, **({"smoothing": 0.1} if case.maybe("smoothing", 0.1) else {})}]
     bought = {"name": "bought", "optional": True, "weight": case.one_of("task_weight", 1, [1, 0.3])}
     if case.maybe("product", 0.3):
         return [
@@ -35,6 +34,40 @@ def labels_of(case, kind):
             {"name": "all", "column": "click", "product_of": ["click", "then"]},
         ]
     return [{"name": "click", "weight_decay_rate": case.one_of("task_decay", 0, [0, 0.05])}, bought]
+
+
+def retrieval_of(case):
+    """Pairs, negatives and loss of a two_tower."""
+    loss = case.one_of("loss", "softmax", ["softmax", "bpr", "cosine_contrastive"])
+    out = {
+        "user": "user",
+        "item": "item",
+        "negatives": 32,
+        "loss": loss,
+        "similarity": "cosine" if loss == "cosine_contrastive" else case.one_of("similarity", "cosine", ["cosine", "dot"]),
+        "in_batch": case.maybe("in_batch", 0.3),
+        "sampling": case.one_of("sampling", "uniform", ["uniform", "popularity"]),
+        "hard": case.one_of("hard", 1, [1, 1, 2, 8]),
+        "history": case.maybe("user_history", 0.3),
+    }
+    if loss == "cosine_contrastive":
+        out.update(margin=case.one_of("margin", 0.5, [0.5, 0.1]), negative_weight=case.one_of("negative_weight", 1, [1, 20]))
+    else:
+        out["temperature"] = case.one_of("temperature", 1, [1, 0.1])
+    if loss == "softmax":
+        out["log_q"] = case.maybe("log_q", 0.6)
+    if out["sampling"] == "popularity":
+        out["popularity_exponent"] = case.one_of("popularity_exponent", 0.75, [0.75, 0, 2])
+    if out["history"]:
+        out["max_history"] = case.one_of("max_history", 0, [0, 2])
+        if case.maybe("history_alone", 0.2):
+            out["user_tower"] = ["history"]
+    return out
+
+
+def gates_of(case):
+    """What the gates of final_mlp's streams are computed from."""
+    return case.one_of("gates", {}, [{}, {}, {"gates": False}, {"gate_context": ["user"], "gate_deep": [3]}, {"gate_context2": ["item"], "dropout2": 0.2}])
 
 
 def model_of(case, kind):
@@ -52,31 +85,39 @@ def model_of(case, kind):
         "dcn": {"cross_layers": 2},
         "xdeepfm": {"cin": [4, 3]},
         "autoint": {"attention_layers": 2, "attention_heads": 2, "attention_dim": 4},
-        "final_mlp": {"fusion_heads": 1, "deep2": [5]},
-        "masknet": {"mask_blocks": [6, 4]},
-        "din": {"attention": [{"target": "item", "history": "history"}], "attention_deep": [4]},
+        "final_mlp": {"fusion_heads": 1, "deep2": [5], **gates_of(case)},
+        "masknet": {"mask_blocks": [6, 4], "reduction_ratio": case.one_of("reduction_ratio", 2, [2, 0.5])},
+        "din": {
+            "attention": [{"target": "item", "history": "history"}],
+            "attention_deep": [4],
+            "attention_softmax": case.maybe("attention_softmax", 0.3),
+        },
         "shared_bottom": {"towers": [4]},
         "mmoe": {"experts": 2, "expert_units": [6], "towers": [4]},
-        "ple": {"expert_units": [6], "towers": [4], "levels": 2},
+        "ple": {
+            "expert_units": [6],
+            "towers": [4],
+            "levels": case.one_of("levels", 2, [1, 2]),
+            "task_experts": case.one_of("task_experts", 1, [1, 2]),
+            "shared_experts": case.one_of("shared_experts", 1, [1, 2]),
+        },
         "dcn_v2": {
             "cross_layers": 2,
             "cross_kind": case.one_of("cross_kind", "full", ["full", "low_rank", "mixture"]),
         },
-        "two_tower": {
-            "retrieval": {
-                "user": "user",
-                "item": "item",
-                "negatives": 32,
-                "loss": case.one_of("loss", "softmax", ["softmax", "bpr", "cosine_contrastive"]),
-                "similarity": "cosine",
-                "in_batch": case.maybe("in_batch", 0.3),
-                "sampling": case.one_of("sampling", "uniform", ["uniform", "popularity"]),
-            }
-        },
+        "two_tower": {"retrieval": retrieval_of(case)} if kind == "two_tower" else {},
     }
     out.update(own.get(kind, {}))
     if out.get("cross_kind", "full") != "full":
         out["cross_rank"] = 3
+    if out.get("cross_kind") == "mixture":
+        out["cross_experts"] = case.one_of("cross_experts", 4, [1, 2, 4])
+    if kind in ("lr", "fm", "wide_deep", "deepfm", "xdeepfm"):
+        out["linear_l2"] = case.one_of("linear_l2", 0, [0, 0, 0.01])
+    if kind == "two_tower":
+        out["deep"] = case.one_of("towers", [], [[], [], [8, 4]])
+        if out["retrieval"]["history"] and not out["deep"]:
+            out["retrieval"]["history_linear"] = case.maybe("history_linear", 0.3)
     if kind in ("dcn", "dcn_v2", "masknet"):
         out["structure"] = case.one_of("structure", "parallel", ["parallel", "stacked"])
     if kind in TASKS:

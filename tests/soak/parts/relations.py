@@ -11,6 +11,7 @@ import yaml
 from parts import measure, models, results
 from parts.formats import formats, libsvm, once
 from parts.interruptions import resume
+from parts.products import converted, exported, in_onnxruntime, recommended, served
 from parts.program import Failure, Refused
 from parts.ranks import repeated, spread, spread_if_wished, wires
 from parts.trial import check_finite, judge, no_policy
@@ -80,6 +81,13 @@ def frequency(t):
         raise Failure("predictions differ by how many rows are predicted at a time")
 
 
+def label_of(label, text):
+    """What a label makes of a column's text."""
+    if "positive" in label:
+        return float(text in label["positive"])
+    return float(float(text) >= label["threshold"]) if "threshold" in label else float(text)
+
+
 def own_metrics(t):
     """Metrics of the test data from printed predictions and labels."""
     lines = list(csv.DictReader(io.StringIO(t.program.ask(["predict", "--labels", "a", "test"]))))
@@ -92,11 +100,12 @@ def own_metrics(t):
         for line, row in zip(lines, t.rows["test"]):
             if row[column] == "":
                 continue
-            wanted, printed = float(row[column]), float(line.get(f"{name}_true", line.get(f"{name}_label")))
+            wanted, printed = label_of(label, row[column]), float(line.get(f"{name}_true", line.get(f"{name}_label")))
+            weight = float(row["weight"] or t.plan.config["data"].get("default_sample_weight", 0)) if t.plan.weighted else 1.0
             if abs(printed - wanted) > 1e-5 * max(1, abs(wanted)):
                 raise Failure(f"row {line['row']}: the label of {name} is {wanted}, printed {printed}")
             pairs.append(
-                (float(line[name]), float(row[column]), float(row["weight"]) if t.plan.weighted else 1.0)
+                (float(line[name]), wanted, weight)
             )
         start = f"{name}/" if len(t.plan.labels) > 1 else ""
         if label.get("loss") == "mse":
@@ -260,4 +269,9 @@ ALL = {
     "once": (once, 3),
     "beside": (beside, 1),
     "storage": (storage, 2),
+    "exported": (exported, 2),
+    "served": (served, 2),
+    "converted": (converted, 2),
+    "recommended": (recommended, 1),
+    "onnx": (in_onnxruntime, 0),
 }

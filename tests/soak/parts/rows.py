@@ -16,6 +16,12 @@ def number(r):
     return repr(round(r.gauss(0, 2), 3))
 
 
+def weight_of(case, r):
+    """A sample's weight, or none where rows without one have the default."""
+    drawn = repr(round(0.25 + r.random() * 2, 2))
+    return "" if case.maybe("missing_weights", 0.3) and float(drawn) < 0.6 else drawn
+
+
 def draw_row(r, case, users, items, latent):
     user, item = r.randrange(users), min(int(r.expovariate(6 / items)), items - 1)
     # A number that f32 holds: of others a typed file has the last digits rounded.
@@ -46,7 +52,7 @@ def draw_row(r, case, users, items, latent):
         "tags": "|".join(map(str, tags)),
         "tag_weights": "|".join(repr(round(0.1 + r.random(), 2)) for _ in tags),
         "history": "|".join(map(str, history)),
-        "weight": repr(round(0.25 + r.random() * 2, 2)),
+        "weight": weight_of(case, r),
         "group": str(r.randrange(9)),
     }
 
@@ -68,9 +74,17 @@ def draw(case, n, split, users, items):
     if split == "train" and case.maybe("sorted", 0.1):
         rows.sort(key=lambda row: row["click"])
     times = case.chance(f"times/{split}")
+    pairs = case.chance(f"pairs/{split}")
     for i, row in enumerate(rows):
         row["time"] = timestamp(times, case, i)
+        row["pair"] = "|".join(repr(pairs.randrange(-64, 64) / 32) for _ in range(2)) if pairs.random() < 0.9 else ""
     return rows
+
+
+def brands(case, items):
+    """A small file to join by the item; some items are not in it."""
+    r = case.chance("brands")
+    return [{"item": str(i), "brand": r.choice(["a", "b", "c d", "7"])} for i in range(items) if r.random() < 0.8]
 
 
 def write(path, rows, names, separator=","):

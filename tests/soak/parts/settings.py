@@ -26,6 +26,12 @@ OPTIONS = {
     "sum_inside_sqrt": ({"adam", "adamw", "rowwise_adam"}, [1]),
     "weight_decay": ({"sgd", "adagrad", "adam", "adamw", "lamb", "lars"}, [0.01]),
     "l1": ({"ftrl"}, [0.01]),
+    "clip_gradient_min": (set(RATES), [-0.02]),
+    "clip_weight_min": (set(RATES), [-0.2]),
+    "weight_decay_by_learning_rate": ({"sgd", "adam", "lamb"}, [1]),
+    "epsilon": ({"adagrad", "adam", "rowwise_adagrad"}, [0.1]),
+    "initial_accumulator": ({"adagrad", "rowwise_adagrad"}, [0, 1]),
+    "learning_rate_power": ({"ftrl"}, [-0.3]),
 }
 # Kinds whose step needs whole rows: their tables are not cut by columns.
 COUPLED = {"rowwise_adagrad", "rowwise_adam", "lamb", "lars"}
@@ -46,39 +52,40 @@ class Plan:
     coupled: bool = False
 
 
-def optimizer(case, name):
-    def draw(r):
-        kind = r.choice(sorted(RATES))
-        out = {"kind": kind, "learning_rate": RATES[kind]}
-        for option, (kinds, values) in OPTIONS.items():
-            if kind in kinds and r.random() < 0.12:
-                out[option] = r.choice(values)
-        if r.random() < 0.2:
-            out["schedule"] = r.choice(
-                [
-                    {"warmup_steps": 5},
-                    {"kind": "polynomial", "decay_steps": 30, "end_factor": 0.1},
-                    {"kind": "cosine", "warmup_steps": 3, "decay_steps": 25},
-                    {"kind": "step", "decay_steps": 9, "step_factor": 0.5},
-                ]
-            )
-        return out
+def optimizer_by(r):
+    kind = r.choice(sorted(RATES))
+    out = {"kind": kind, "learning_rate": RATES[kind]}
+    for option, (kinds, values) in OPTIONS.items():
+        if kind in kinds and r.random() < 0.12:
+            out[option] = r.choice(values)
+    if r.random() < 0.2:
+        out["schedule"] = r.choice(
+            [
+                {"warmup_steps": 5},
+                {"kind": "polynomial", "decay_steps": 30, "end_factor": 0.1},
+                {"kind": "polynomial", "decay_steps": 20, "end_factor": 0.2, "power": 2},
+                {"kind": "cosine", "warmup_steps": 3, "decay_steps": 25},
+                {"kind": "step", "decay_steps": 9, "step_factor": 0.5},
+            ]
+        )
+    return out
 
-    return case.pick(name, None, draw)
+
+def optimizer(case, name):
+    return case.pick(name, None, optimizer_by)
+
+
+INITIALIZERS = [
+    {"kind": "normal", "stddev": 0.05},
+    {"kind": "truncated_normal", "stddev": 0.1},
+    {"kind": "uniform", "min": -0.1, "max": 0.1},
+    {"kind": "constant", "value": 0.02},
+    {"kind": "zeros"},
+]
 
 
 def initializer(case, name):
-    return case.one_of(
-        name,
-        {"kind": "normal", "stddev": 0.05},
-        [
-            {"kind": "normal", "stddev": 0.05},
-            {"kind": "truncated_normal", "stddev": 0.1},
-            {"kind": "uniform", "min": -0.1, "max": 0.1},
-            {"kind": "constant", "value": 0.02},
-            {"kind": "zeros"},
-        ],
-    )
+    return case.one_of(name, INITIALIZERS[0], INITIALIZERS)
 
 
 def category(case, name, size):
@@ -138,6 +145,10 @@ def features_of(case, kind, users, items):
         )
         if case.maybe("dense_default", 0.3):
             out[-1]["default_value"] = "0.5"
+    if case.maybe("pair", 0.15):
+        out.append({"name": "pair", "dense": True, "width": 2, "separator": "|", "normalize": case.maybe("normalize_pair", 0.5)})
+    if kind != "two_tower" and case.maybe("brand", 0.15):
+        out.append({"name": "brand", **case.one_of("brand_kind", {"vocabulary": {}}, [{"vocabulary": {}}, {"hash": 50}])})
     if kind == "din" or case.maybe("sequence", 0.15):
         out.append(
             {
@@ -222,6 +233,33 @@ def compose(case, kind, features, embedding):
             feature["compose"] = case.one_of(f"compose/{name}", "pool", ["pool", "multiply", "concat"])
 
 
+def own_tables(case, plan, embedding):
+    """Tables with options of their own, beside those that they have."""
+
+    def draw(r):
+        out = {}
+        if r.random() < 0.4:
+            out["optimizer"] = optimizer_by(r)
+        if r.random() < 0.3:
+            out["initializer"] = r.choice(INITIALIZERS)
+        if r.random() < 0.3:
+            out["l2"] = r.choice([0, 0.02])
+        if r.random() < 0.3:
+            out["dtype"] = r.choice(["f32", "bf16", "f16"])
+        if r.random() < 0.25:
+            out["trainable"] = False
+        return out
+
+    tables = {table["name"]: table for table in embedding.get("tables", [])}
+    for name in plan.tables:
+        own = case.pick(f"own/{name}", {}, lambda r: draw(r) if r.random() < 0.12 else {})
+        if own and not (name == "history" and plan.kind == "din"):
+            tables.setdefault(name, {"name": name}).update(own)
+            plan.coupled = plan.coupled or own.get("optimizer", {}).get("kind") in COUPLED
+    if tables:
+        embedding["tables"] = list(tables.values())
+
+
 def train_of(case, kind, n_train, batch):
     epochs = case.one_of("epochs", 2, [1, 2, 3, 5])
     per_epoch = -(-n_train // batch)
@@ -304,6 +342,10 @@ def make(case, kinds=None):
     weighted = case.maybe("weights", 0.25)
     if weighted:
         data["sample_weight"] = "weight"
+        if case.maybe("missing_weights", 0.3):
+            data["default_sample_weight"] = 0.5
+    if any(feature["name"] == "brand" for feature in features):
+        data["joins"] = [{"path": "brands.csv", "key": "item"}]
     if case.maybe("groups", 0.15) and kind != "two_tower":
         data["group"] = "group"
     dim = case.one_of("dim", 4, [1, 4, 8, 17])
@@ -340,5 +382,6 @@ def make(case, kinds=None):
     ]
     plan.tables = [] if kind == "lr" else vectors
     plan.keyed = keyed
+    own_tables(case, plan, embedding)
     plan.users, plan.items = users, items
     return plan

@@ -23,6 +23,7 @@ COLUMNS = [
     "weight",
     "group",
     "time",
+    "pair",
 ]
 
 
@@ -44,6 +45,7 @@ class Trial:
         }
         for split, drawn in self.rows.items():
             rows.write(self.work / f"{split}.csv", drawn, COLUMNS)
+        rows.write(self.work / "brands.csv", rows.brands(self.case, plan.items), ["item", "brand"])
         self.write("run.yaml", plan.config)
         return plan
 

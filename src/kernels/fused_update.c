@@ -4,6 +4,7 @@
 
 #include "base/tree_sum.h"
 #include "kernels/kernel_list.h"
+#include "kernels/inline/flush_denormals.h"
 #include "kernels/inline/row_load_store.h"
 #include "kernels/inline/row_sum.h"
 #include "kernels/inline/optimizer_rules.h"
@@ -397,8 +398,7 @@ static bool are_uses_plain_bags(const rk_fused_update_args *a) {
            a->sources[0].first_bag == 0;
 }
 
-void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
-    const rk_fused_update_args own = *args, *a = &own; /* its own: stores of rows cannot change it */
+static __attribute__((noinline)) void update_rows_of_part(const rk_fused_update_args *a) {
     if (a->has_leaves) {
         update_rows_by_leaves(a);
     } else if (are_uses_plain_bags(a) && is_step_a_usual_rule(a)) {
@@ -418,6 +418,17 @@ void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
     } else {
         ROW_CALL_BY_DIM(a->rows.dim, update_rows, a);
     }
+}
+
+void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
+    const rk_fused_update_args own = *args; /* its own: stores of rows cannot change it */
+    if (own.rows.dtype != RK_F32) {
+        update_rows_of_part(&own); /* f16 values are decoded by way of denormal ones */
+        return;
+    }
+    unsigned mode = begin_flushing_denormals();
+    update_rows_of_part(&own);
+    end_flushing_denormals(mode);
 }
 
 ROW_INLINE void sum_gradients_of_rows(const rk_sum_row_gradients_args *args, const rk_fused_update_args *a,
@@ -446,8 +457,8 @@ static __attribute__((noinline)) void sum_gradients_of_rows_by_leaf(const rk_sum
     sum_gradients_of_rows(args, a, false, true, a->rows.dim);
 }
 
-void RK_KERNEL_NAME(rk_sum_row_gradients)(const rk_sum_row_gradients_args *args) {
-    const rk_fused_update_args own = args->from, *a = &own;
+static __attribute__((noinline)) void sum_gradients_of_all_rows(const rk_sum_row_gradients_args *args,
+                                                                const rk_fused_update_args *a) {
     if (a->has_leaves) {
         sum_gradients_of_rows_by_leaf(args, a);
     } else if (are_uses_plain_bags(a)) {
@@ -455,4 +466,15 @@ void RK_KERNEL_NAME(rk_sum_row_gradients)(const rk_sum_row_gradients_args *args)
     } else {
         ROW_CALL_BY_DIM(a->rows.dim, sum_gradients_of_rows, args, a);
     }
+}
+
+void RK_KERNEL_NAME(rk_sum_row_gradients)(const rk_sum_row_gradients_args *args) {
+    const rk_fused_update_args own = args->from;
+    if (own.rows.dtype != RK_F32) {
+        sum_gradients_of_all_rows(args, &own);
+        return;
+    }
+    unsigned mode = begin_flushing_denormals();
+    sum_gradients_of_all_rows(args, &own);
+    end_flushing_denormals(mode);
 }

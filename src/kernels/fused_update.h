@@ -39,7 +39,8 @@ enum { RK_MAX_LEAVES = 1024 };
  *         g = the sum of the leaves' in the order of their tree (base/tree_sum.h)
  *         g += (l2 if used + l2_full) * row
  *         rk_optimizer_step(row, its slots, g)
- * bf16 and f16 rows are rounded stochastically with bits drawn from (seed, row). */
+ * bf16 and f16 rows are rounded stochastically with bits drawn from (seed, row). Where rows are f32 denormal
+ * values count as zeros, also in rk_sum_row_gradients (kernels/inline/flush_denormals.h). */
 typedef struct rk_fused_update_args {
     rk_rows rows;
     int64_t first_row, n_places;
@@ -62,7 +63,7 @@ void rk_fused_update(const rk_fused_update_args *args);
 /* The sums alone, of the places that have uses: g goes to out + targets[occurrence of the place's first use]
  * * dim, where uses name occurrences; or, with targets NULL, one after another. */
 typedef struct rk_sum_row_gradients_args {
-    rk_fused_update_args from; /* rows.dim, and from `uses` to `coefficients` */
+    rk_fused_update_args from; /* rows.dtype and .dim, and from `uses` to `coefficients` */
     const int64_t *targets;    /* [n_occurrences] or NULL */
     float *out;                /* [n_targets, dim] */
 } rk_sum_row_gradients_args;

@@ -24,7 +24,9 @@ typedef struct rk_update {
 /* w [dim]; slot0, slot1: [dim] or [1] as rk_optimizer_list_slots says, NULL if the kind has none; g [dim] is
  * clipped in place.
  *
- *     g = clip(g);  w -= decay * w;  (the kind's rule);  w = clip(w) */
+ *     g = clip(g);  w -= decay * w;  (the kind's rule);  w = clip(w)
+ *
+ * Denormal values count as zeros (kernels/inline/flush_denormals.h). */
 void rk_optimizer_step(const rk_update *update, float *w, float *slot0, float *slot1, float *g, int64_t dim);
 
 #endif

@@ -497,6 +497,60 @@ static void test_row_update(void **state) {
             }
 }
 
+#ifdef __x86_64__
+static bool are_denormals_kept(void) {
+    volatile float least = FLT_MIN;
+    return least / 2 > 0;
+}
+
+/* In a step of one row, of rows where all take one, long and short, and in sums: what is denormal counts as
+ * zero, and the thread is as it was. */
+static void test_denormals_are_zeros(void **state) {
+    (void)state;
+    enum { ROWS = 3, DIM = 64 };
+    const rk_update u = {.kind = RK_OPTIMIZER_ADAM,
+                         .learning_rate = 0.1f,
+                         .epsilon = 1e-7f,
+                         .beta1 = 0.9f,
+                         .beta2 = 0.99f,
+                         .m_scale = 1,
+                         .v_scale = 1};
+    const float tiny = FLT_MIN / 4, little = 1e-20f;
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
+        float w[DIM], m[DIM] = {0}, v[DIM] = {0}, g[DIM];
+        for (int k = 0; k < DIM; k++) w[k] = tiny, g[k] = little;
+        rk_optimizer_step_on[isa](&u, w, m, v, g, DIM);
+        for (int k = 0; k < DIM; k++) assert_true(m[k] > 0 && v[k] == 0 && w[k] < 0);
+        assert_true(are_denormals_kept());
+        for (int32_t dim = DIM / 4; dim <= DIM; dim *= 4) {
+            float rows[ROWS * DIM], slots[2][ROWS * DIM] = {{0}}, gradients[DIM], sum[DIM];
+            for (int k = 0; k < ROWS * DIM; k++) rows[k] = k < dim ? little : tiny;
+            for (int k = 0; k < DIM; k++) gradients[k] = tiny;
+            const rk_row_use use = rk_row_use_make(2, 0);
+            const rk_gradient_source source = {.data = gradients, .stride = dim, .length = 1};
+            const rk_fused_update_args args = {.rows = {.data = rows, .dim = dim},
+                                               .n_places = ROWS,
+                                               .slots = {slots[0], slots[1]},
+                                               .slot_widths = {dim, dim},
+                                               .update = &u,
+                                               .uses = &use,
+                                               .n_uses = 1,
+                                               .sources = &source,
+                                               .n_sources = 1,
+                                               .l2_full = 1};
+            rk_fused_update_on[isa](&args);
+            for (int k = 0; k < dim; k++)
+                assert_true(slots[0][k] > 0 && slots[1][k] == 0 && rows[k] < little);
+            for (int k = dim; k < ROWS * dim; k++)
+                assert_true(slots[0][k] == 0 && slots[1][k] == 0 && rows[k] == 0);
+            rk_sum_row_gradients_on[isa](&(rk_sum_row_gradients_args){.from = args, .out = sum});
+            for (int k = 0; k < dim; k++) assert_true(sum[k] == 0);
+            assert_true(are_denormals_kept());
+        }
+    }
+}
+#endif
+
 /* Codes stand for what was quantized, to half a code; and those of 4 bits, whose tails are f16, to these'
  * rounding. */
 static void test_row_load_codes(void **state) {
@@ -539,6 +593,9 @@ int main(void) {
         cmocka_unit_test(test_finite_check),         cmocka_unit_test(test_rows_update),
         cmocka_unit_test(test_rows_update_by_rules), cmocka_unit_test(test_rows_sum),
         cmocka_unit_test(test_row_update),           cmocka_unit_test(test_row_load_codes),
+#ifdef __x86_64__
+        cmocka_unit_test(test_denormals_are_zeros),
+#endif
         cmocka_unit_test(test_no_kernel_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,9 +76,10 @@ static void sum_piece_gradients(void *context, size_t task, int thread) {
     rk_use_piece piece = locate_use_piece(a, task, &t);
     const rk_row_uses *plan = &a->batch_context->plans[t];
     const rk_row_gradients *to = find_sum_target(&a->pending->tables[t]);
-    int32_t dim = a->embeddings->tables[t].config.dim;
+    const rk_table_config *table = &a->embeddings->tables[t].config;
+    int32_t dim = table->dim;
     size_t at = a->pending->counts[task];
-    rk_sum_row_gradients_args args = {.from = {.rows = {.dim = dim},
+    rk_sum_row_gradients_args args = {.from = {.rows = {.dtype = table->dtype, .dim = dim},
                                                .uses = plan->uses + piece.first,
                                                .n_uses = piece.last - piece.first,
                                                .sources = plan->sources,

@@ -353,7 +353,7 @@ static void sum_gradients_of_piece(void *context, size_t task, int thread) {
     const rk_row_uses *plan = &batch_context->plans[t];
     rk_use_piece piece = rk_row_uses_piece(plan, task - batch_context->piece_begins[t]);
     rk_sum_row_gradients_args args = {
-        .from = {.rows = {.dim = e->tables[t].config.dim},
+        .from = {.rows = {.dtype = e->tables[t].config.dtype, .dim = e->tables[t].config.dim},
                  .uses = plan->uses + piece.first,
                  .n_uses = piece.last - piece.first,
                  .sources = plan->sources,

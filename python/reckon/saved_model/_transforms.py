@@ -43,6 +43,12 @@ def _make_vocabulary_table(path: str) -> Any:
     return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant(keys), tf.range(len(keys), dtype=tf.int64)), -1)
 
 
+def _check_weights(feature: Mapping[str, Any], values: Any, weights: Any) -> Any:
+    same = tf.debugging.assert_equal(values.row_lengths(), weights.row_lengths(), f"feature '{feature['name']}': a row has not as many weights as ids")
+    with tf.control_dependencies([same]):
+        return weights.with_values(tf.identity(weights.values))
+
+
 def _drop_missing_ids(ids: Any, weights: Any) -> Ids:
     """Without those below 0, which say that there is none."""
     is_there = ids >= 0
@@ -122,7 +128,7 @@ class Transforms:
         return types
 
     def _drop_missing_values(self, values: Any) -> Any:
-        """Ragged values without those that say that there is none, which whole numbers cannot say."""
+        """Ragged values without those that say that there is none, which whole numbers cannot say but for an identity."""
         if values.dtype == tf.string:
             is_missing = tf.reduce_any(values.values[:, None] == tf.constant(self.missing), axis=1)
         elif values.dtype == tf.float32:
@@ -131,8 +137,17 @@ class Transforms:
             return values
         return tf.ragged.boolean_mask(values, values.with_values(~is_missing))
 
+    def _is_below_identity(self, feature: Mapping[str, Any], columns: Mapping[str, Any]) -> Optional[Any]:
+        """Of each value of whole numbers, whether it says that there is none; None: they cannot say it."""
+        values = columns[feature["column"]]
+        return values.values < feature["identity_offset"] if feature["identity"] and values.dtype == tf.int64 else None
+
+    def _present_values(self, feature: Mapping[str, Any], columns: Mapping[str, Any]) -> Any:
+        values, is_below = columns[feature["column"]], self._is_below_identity(feature, columns)
+        return self._drop_missing_values(values) if is_below is None else tf.ragged.boolean_mask(values, values.with_values(~is_below))
+
     def _feature_values(self, feature: Mapping[str, Any], columns: Mapping[str, Any]) -> Any:
-        values = self._drop_missing_values(columns[feature["column"]])
+        values = self._present_values(feature, columns)
         default = feature.get("default_value")
         if default is not None:
             filler = tf.constant(default) if values.dtype == tf.string else tf.strings.to_number(default, values.dtype)
@@ -173,16 +188,21 @@ class Transforms:
 
     def _ids_of_own_columns(self, feature: Mapping[str, Any], columns: Mapping[str, Any]) -> Ids:
         values, column = self._feature_values(feature, columns), self.weights_column(feature)
-        weights = None if column is None else columns[column] if values.dtype == tf.int64 else self._drop_missing_values(columns[column])
+        weights = None if column is None else self._present_weights(feature, columns[column], columns)
         if feature["max_length"]:
             values = values[:, : feature["max_length"]]
             weights = None if weights is None else weights[:, : feature["max_length"]]
-        if weights is not None:
-            same = tf.debugging.assert_equal(values.row_lengths(), weights.row_lengths(), f"feature '{feature['name']}': a row has not as many weights as ids")
-            with tf.control_dependencies([same]):
-                weights = weights.with_values(tf.identity(weights.values))
+        weights = None if weights is None else _check_weights(feature, values, weights)
         ids = values.with_values(self._ids_of_values(feature, values))
         return Ids(ids, weights) if feature["hash_functions"] or feature["key"] else _drop_missing_ids(ids, weights)
+
+    def _present_weights(self, feature: Mapping[str, Any], weights: Any, columns: Mapping[str, Any]) -> Any:
+        """Those of the values that are there."""
+        values, is_below = columns[feature["column"]], self._is_below_identity(feature, columns)
+        if is_below is None:
+            return weights if values.dtype == tf.int64 else self._drop_missing_values(weights)
+        weights = _check_weights(feature, values, weights)
+        return tf.ragged.boolean_mask(weights, weights.with_values(~is_below))
 
     @staticmethod
     def _cross_ids(feature: Mapping[str, Any], crossed: List[Any]) -> Ids:

@@ -12,7 +12,7 @@ enum { OPT_FORMAT, OPT_LIMIT, OPT_LABELS, OPT_ROWS, OPT_DEVICE };
 
 typedef struct printer {
     trained model;
-    bool json, labels;
+    bool json, labels, has_header;
     long limit; /* 0: none */
 } printer;
 
@@ -36,7 +36,10 @@ static void print_json_key(const char *name, const char *suffix) {
     printf("%s\":", suffix);
 }
 
-static void print_csv_header(const printer *state) {
+/* Before the first prediction, so that nothing stands before an error in opening the data. */
+static void print_csv_header(printer *state) {
+    if (state->json || state->has_header || !state->model.speaks) return;
+    state->has_header = true;
     fputs("row", stdout);
     for (int32_t t = 0; t < rk_predictor_n_tasks(state->model.predictor); t++) {
         const char *name = rk_predictor_task_name(state->model.predictor, t);
@@ -51,9 +54,10 @@ static void print_csv_header(const printer *state) {
 
 static rk_status print_prediction_row(void *user, int64_t row, const float *predictions,
                                       const float *labels) {
-    const printer *state = user;
+    printer *state = user;
     if (state->limit && row >= state->limit) return RK_END;
     if (!state->model.speaks) return RK_OK;
+    print_csv_header(state);
     printf(state->json ? "{\"row\":%lld" : "%lld", (long long)row);
     for (int32_t t = 0; t < rk_predictor_n_tasks(state->model.predictor); t++) {
         const char *name = rk_predictor_task_name(state->model.predictor, t);
@@ -78,9 +82,9 @@ static int run_predict(const arguments *args) {
     int code = trained_model_open(args->positional[0], args->options[OPT_DEVICE].text,
                                   row_format_from_name(args->options[OPT_ROWS].text), &state.model);
     if (code != EXIT_OK) return code;
-    if (!state.json && state.model.speaks) print_csv_header(&state);
     rk_status status =
         rk_predictor_file(state.model.predictor, args->positional[1], print_prediction_row, &state);
+    if (status == RK_OK) print_csv_header(&state);
     return trained_model_close(&state.model, status == RK_END || ferror(stdout) ? RK_OK : status);
 }
 

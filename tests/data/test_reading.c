@@ -318,8 +318,8 @@ static void test_bad_typed_values(void **state) {
          "column 'n': id 100 is not within 0 to 99\nhint: set the feature's 'identity' to a larger number, "
          "or use 'hash'"},
         {"{name: n, identity: 101, identity_offset: 1}",
-         "column 'n': id -1 is not within 0 to 100\nhint: set the feature's 'identity' to a larger number, "
-         "or use 'hash'"},
+         "column 'n': id -1 is not within 0 to 100\nhint: set the feature's 'identity_offset' to its least "
+         "value, or use 'hash'"},
         {"{name: x, dense: true}", "column 'x': 'inf' is not a number"},
         {"{name: x, bucketize: [1]}", "column 'x': 'inf' is not a number"},
         {"{name: x2, column: x, dense: true, log1p: true}", "column 'x': 'inf' is not a number"},

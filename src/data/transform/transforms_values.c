@@ -113,9 +113,11 @@ static rk_status id_of_value(const value_reader *k, const rk_column *column, int
                    rk_span_printed_bytes(text), text.data);
         *out = id - f->identity_offset;
         if (*out < 0 || *out >= f->identity)
-            return rk_error_hint(rk_error(RK_BAD_DATA, "column '%s': id %lld is not within 0 to %lld",
-                                          rk_feature_column(f), (long long)*out, (long long)f->identity - 1),
-                                 "set the feature's 'identity' to a larger number, or use 'hash'");
+            return rk_error_hint(
+                rk_error(RK_BAD_DATA, "column '%s': id %lld is not within 0 to %lld", rk_feature_column(f),
+                         (long long)*out, (long long)f->identity - 1),
+                "set the feature's %s, or use 'hash'",
+                *out < 0 ? "'identity_offset' to its least value" : "'identity' to a larger number");
     } else if (f->key) {
         *out = rk_key_of_text(text);
     } else if (f->n_bucketize || f->quantiles) {

@@ -19,10 +19,23 @@ void rk_batch_invariant_matrix_release(rk_batch_invariant_matrix *matrix) {
 void rk_batch_invariant_matrix_set_weights(rk_batch_invariant_matrix *matrix, const rk_real *w) {
     rk_real *to = matrix->values;
     for (int64_t c = 0; c < matrix->out; c += RK_PANEL_COLUMNS) {
-        int64_t left = matrix->out - c;
-        size_t n = (size_t)(left < RK_PANEL_COLUMNS ? left : RK_PANEL_COLUMNS);
-        for (int64_t i = 0; i < matrix->in; i++, to += RK_PANEL_COLUMNS)
-            memcpy(to, w + i * matrix->out + c, n * sizeof *to); /* the pages began as zeros */
+        const rk_real *from = w + c;
+        size_t left = (size_t)(matrix->out - c);
+        for (int64_t i = 0; i < matrix->in; i++, from += matrix->out, to += RK_PANEL_COLUMNS)
+            if (left >= RK_PANEL_COLUMNS)
+                memcpy(to, from, RK_PANEL_COLUMNS * sizeof *to); /* of a length that compilers know */
+            else
+                memcpy(to, from, left * sizeof *to); /* the pages began as zeros */
+    }
+}
+
+void rk_batch_invariant_matrix_set_transposed_weights(rk_batch_invariant_matrix *matrix, const rk_real *w) {
+    const int64_t in = matrix->in;
+    rk_real *to = matrix->values;
+    for (int64_t c = 0; c < matrix->out; c += RK_PANEL_COLUMNS) {
+        int64_t left = matrix->out - c, n = left < RK_PANEL_COLUMNS ? left : RK_PANEL_COLUMNS;
+        for (int64_t i = 0; i < in; i++, to += RK_PANEL_COLUMNS)
+            for (int64_t k = 0; k < n; k++) to[k] = w[(c + k) * in + i];
     }
 }
 

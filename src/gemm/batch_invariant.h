@@ -23,12 +23,14 @@ void rk_batch_invariant_matrix_release(rk_batch_invariant_matrix *matrix);
 
 /* Take W [in, out]; not while products run. */
 void rk_batch_invariant_matrix_set_weights(rk_batch_invariant_matrix *matrix, const rk_real *w);
+/* W' for products by it: W [out, in]. */
+void rk_batch_invariant_matrix_set_transposed_weights(rk_batch_invariant_matrix *matrix, const rk_real *w);
 
 /* y = x W + b of those lines of W and columns of x alone, and max(., 0) if relu: x [m, in], b [out] or NULL,
  * y [m, out]. Any number of threads at once. */
 void rk_batch_invariant_matrix_multiply(const rk_batch_invariant_matrix *matrix, rk_lines lines, int64_t m,
                                         const rk_real *x, const rk_real *b, bool relu, rk_real *y);
-/* y = (begin + b) + x W, and max(., 0) if relu: begin [m, out], which may be y, b [out]. */
+/* y = (begin + b) + x W, and max(., 0) if relu: begin [m, out], which may be y, and b [out]; or NULL. */
 void rk_batch_invariant_matrix_multiply_add(const rk_batch_invariant_matrix *matrix, int64_t m,
                                             const rk_real *x, const rk_real *begin, const rk_real *b,
                                             bool relu, rk_real *y);

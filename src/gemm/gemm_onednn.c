@@ -1,5 +1,5 @@
 /* Training by oneDNN's matmul, one thread a call, with W in the layout that it likes best, and bias and relu
- * in the same pass; predictions by batch_invariant.c.
+ * in the same pass; predictions, and small products of training, by batch_invariant.c.
  *
  * bf16: where the processor has bf16 products (AVX512-BF16, AMX) oneDNN gets bf16 operands. Elsewhere it
  * would imitate them slowly, so rounded operands are multiplied in f32: a product of two bf16 values is exact
@@ -51,11 +51,12 @@ typedef struct product {
 struct rk_packed_matrix {
     int64_t in, out, max_rows;
     rk_dtype dtype;
+    bool is_small; /* oneDNN has no part in it */
     bool units;    /* bf16 operands as such, in training */
     bool training; /* what W was packed for */
     packed w, w_transposed;
-    rk_batch_invariant_matrix batch_invariant;
-    void *rounded;                /* [in, out]: W in bf16, or rounded to it */
+    rk_batch_invariant_matrix batch_invariant, transposed; /* W', where it is small: for the gradient of x */
+    void *rounded;                                         /* [in, out]: W in bf16, or rounded to it */
     _Atomic(product *) *products; /* [N_PRODUCTS * 4, max_rows + 1]: made when first needed; by product, then
                                      2 * relu + bias */
     size_t scratch_bytes;         /* of products of max_rows rows */
@@ -285,14 +286,22 @@ static rk_status choose_weight_layout(const rk_packed_matrix *matrix, int kind, 
     return rk_pages_alloc(out->n_bytes, &out->data);
 }
 
+/* What oneDNN does before it multiplies takes as long as some ten thousand products, which our own kernels do
+ * not (docs/speed_history.md). */
+static bool is_small_matrix(int64_t in, int64_t out, rk_dtype dtype) {
+    enum { FEW_WEIGHTS = 1 << 14 };
+    return dtype == RK_F32 && (out == 1 || in * out <= FEW_WEIGHTS);
+}
+
 static rk_status init_packed_matrix(rk_packed_matrix *matrix) {
+    RK_TRY(rk_batch_invariant_matrix_init(&matrix->batch_invariant, matrix->in, matrix->out));
+    if (matrix->is_small) return rk_batch_invariant_matrix_init(&matrix->transposed, matrix->out, matrix->in);
     pthread_once(&engine_once, create_dnnl_engine);
     RK_FAIL_IF(!engine, RK_INTERNAL, "oneDNN has no engine for this processor");
     RK_TRY(rk_alloc((size_t)(N_PRODUCTS * 4 * (matrix->max_rows + 1)), sizeof *matrix->products,
                     &matrix->products));
     if (matrix->dtype == RK_BF16)
         RK_TRY(rk_alloc((size_t)(matrix->in * matrix->out), sizeof(float), &matrix->rounded));
-    RK_TRY(rk_batch_invariant_matrix_init(&matrix->batch_invariant, matrix->in, matrix->out));
     RK_TRY(choose_weight_layout(matrix, FORWARD, &matrix->w));
     RK_TRY(choose_weight_layout(matrix, INPUT_GRADIENT, &matrix->w_transposed));
     for (int kind = 0; kind < N_PRODUCTS; kind++) {
@@ -311,6 +320,7 @@ rk_status rk_packed_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64
                                  .out = out,
                                  .max_rows = max_rows,
                                  .dtype = dtype,
+                                 .is_small = is_small_matrix(in, out, dtype),
                                  .units = dtype == RK_BF16 && has_bf16_product_units()};
     int before = set_one_openmp_thread();
     rk_status status = init_packed_matrix(matrix);
@@ -328,6 +338,7 @@ void rk_packed_matrix_free(rk_packed_matrix *matrix) {
     for (int64_t i = 0; i < n; i++) free_product_primitive(atomic_load(&matrix->products[i]));
     RK_FREE_ALL(matrix->products, matrix->rounded);
     rk_batch_invariant_matrix_release(&matrix->batch_invariant);
+    rk_batch_invariant_matrix_release(&matrix->transposed);
     packed *both[] = {&matrix->w, &matrix->w_transposed};
     for (int i = 0; i < 2; i++) {
         if (both[i]->reorder) dnnl_primitive_destroy(both[i]->reorder);
@@ -387,8 +398,9 @@ static rk_status pack_weights(rk_packed_matrix *matrix, const float *w) {
 rk_status rk_packed_matrix_set_weights(rk_packed_matrix *matrix, const rk_real *w, bool training) {
     matrix->training = training;
     const void *values = round_operand_to_bf16(matrix, w, matrix->in * matrix->out, matrix->rounded);
-    if (!training) {
+    if (!training || matrix->is_small) {
         rk_batch_invariant_matrix_set_weights(&matrix->batch_invariant, values);
+        if (training) rk_batch_invariant_matrix_set_transposed_weights(&matrix->transposed, values);
         return RK_OK;
     }
     int before = set_one_openmp_thread();
@@ -445,7 +457,7 @@ rk_status rk_packed_matrix_forward_input_lines(const rk_packed_matrix *matrix, r
 
 rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
                                    const rk_real *b, bool relu, rk_real *y, void *workspace) {
-    if (!matrix->training)
+    if (!matrix->training || matrix->is_small)
         return rk_packed_matrix_forward_input_lines(matrix, (rk_lines){0, matrix->in}, m, x, b, relu, y,
                                                     workspace);
     const void *rows = round_operand_to_bf16(matrix, x, m * matrix->in, workspace);
@@ -456,9 +468,21 @@ rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, co
     return status;
 }
 
+static void compute_small_gradients(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
+                                    const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx) {
+    const rk_weight_gradient_args of_weights = {
+        .n = m, .in = matrix->in, .out = matrix->out, .x = x, .dy = dy, .add = add_dw, .dw = dw};
+    rk_weight_gradient(&of_weights);
+    rk_batch_invariant_matrix_multiply_add(&matrix->transposed, m, dy, add_dx ? dx : NULL, NULL, false, dx);
+}
+
 rk_status rk_packed_matrix_backward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
                                     const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx,
                                     void *workspace) {
+    if (matrix->is_small) {
+        compute_small_gradients(matrix, m, x, dy, add_dw, dw, add_dx, dx);
+        return RK_OK;
+    }
     const void *left = round_operand_to_bf16(matrix, x, m * matrix->in, workspace),
                *right =
                    round_operand_to_bf16(matrix, dy, m * matrix->out, (float *)workspace + m * matrix->in);

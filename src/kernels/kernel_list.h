@@ -64,6 +64,7 @@
     X(rk_low_rank_times_rows, (const rk_low_rank_args *args), (args))                                        \
     X(rk_low_rank_add, (const rk_low_rank_args *args), (args))                                               \
     X(rk_panel_product, (const rk_panel_product_args *args), (args))                                         \
+    X(rk_weight_gradient, (const rk_weight_gradient_args *args), (args))                                     \
     X(rk_sample_candidate_loss, (rk_sample_candidate_loss_args *args), (args))                               \
     X(rk_code_products,                                                                                      \
       (const uint8_t *codes, int64_t n, int32_t dim, const int16_t *query, int32_t *out),                    \

@@ -107,6 +107,20 @@ typedef struct rk_panel_product_args {
 } rk_panel_product_args;
 void rk_panel_product(const rk_panel_product_args *args);
 
+/* dw = x' dy, each sum in the order of the rows, each product added by one rounding (fma):
+ *
+ *     for i in 0 .. in-1, c in 0 .. out-1:
+ *         dw[i, c] = add ? dw[i, c] : 0
+ *         for s in 0 .. n-1: dw[i, c] = fma(x[s, i], dy[s, c], dw[i, c]) */
+typedef struct rk_weight_gradient_args {
+    int64_t n, in, out;
+    const rk_real *x;  /* [n, in] */
+    const rk_real *dy; /* [n, out] */
+    bool add;
+    rk_real *dw; /* [in, out] */
+} rk_weight_gradient_args;
+void rk_weight_gradient(const rk_weight_gradient_args *args);
+
 /* One sample's loss over its candidates (kernels/sample_candidate_loss.h). */
 void rk_sample_candidate_loss(rk_sample_candidate_loss_args *args);
 

@@ -1,5 +1,6 @@
-/* The body of rk_panel_product (kernels/kernels.h), compiled once for each instruction set. The sums of a
- * tile, some rows by some panels, stay in registers while W goes by once. */
+/* The bodies of rk_panel_product and rk_weight_gradient (kernels/kernels.h), compiled once for each
+ * instruction set. The sums of a tile, some rows by some panels, stay in registers while W, or all rows of x
+ * and dy, go by once. */
 #include <math.h>
 #include <string.h>
 
@@ -155,5 +156,73 @@ void RK_KERNEL_NAME(rk_panel_product)(const rk_panel_product_args *a) {
             multiply_all_rows(a, &some, ROWS, MOST, begin, a->y + c);
         else
             multiply_all_rows(a, &some, ROWS, VECTORS, begin, a->y + c);
+    }
+}
+
+/* Rows i .. i+rows-1 of dw, columns c and on; the compiler knows `rows` and how many `vectors` wide it is.
+ * there: which of the last vector's columns dw has. */
+static inline __attribute__((always_inline)) void sum_gradient_tile(const rk_weight_gradient_args *a,
+                                                                    int64_t i, int64_t c, int rows,
+                                                                    int vectors, mask there) {
+    vector sums[MOST_ROWS][MOST];
+    const int64_t in = a->in, out = a->out;
+    const rk_real *x = a->x + i, *dy = a->dy + c;
+    rk_real *dw = a->dw + i * out + c;
+    const int last = vectors - 1;
+    if (a->add)
+        EACH_SUM sums[r][v] =
+            v == last ? LOAD_SOME(dw + r * out + v * WIDTH, there) : LOAD(dw + r * out + v * WIDTH);
+    else
+        EACH_SUM sums[r][v] = BROADCAST(0);
+    for (int64_t s = 0; s < a->n; s++, x += in, dy += out) {
+        vector line[MOST];
+        UNROLLED for (int v = 0; v < vectors; v++) line[v] =
+            v == last ? LOAD_SOME(dy + v * WIDTH, there) : LOAD(dy + v * WIDTH);
+        UNROLLED for (int r = 0; r < rows; r++) {
+            vector value = BROADCAST(x[r]);
+            UNROLLED for (int v = 0; v < vectors; v++) sums[r][v] = ADD_PRODUCT(value, line[v], sums[r][v]);
+        }
+    }
+    EACH_SUM {
+        if (v == last)
+            STORE_SOME(dw + r * out + v * WIDTH, there, sums[r][v]);
+        else
+            STORE(dw + r * out + v * WIDTH, sums[r][v]);
+    }
+}
+
+/* Some columns of all rows of dw: the largest tiles first. */
+static inline __attribute__((always_inline)) void sum_gradient_columns(const rk_weight_gradient_args *a,
+                                                                       int64_t c, int rows, int vectors,
+                                                                       mask there) {
+    for (int64_t i = 0, n; i < a->in; i += n) {
+        int64_t left = a->in - i;
+        n = left >= rows ? rows : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+        if (left >= rows)
+            sum_gradient_tile(a, i, c, rows, vectors, there);
+        else if (left >= 4)
+            sum_gradient_tile(a, i, c, 4, vectors, there);
+        else if (left >= 2)
+            sum_gradient_tile(a, i, c, 2, vectors, there);
+        else
+            sum_gradient_tile(a, i, c, 1, vectors, there);
+    }
+}
+
+void RK_KERNEL_NAME(rk_weight_gradient)(const rk_weight_gradient_args *args) {
+    rk_weight_gradient_args a = *args;
+    if (a.out == 1) { /* a row as well as a column, which fills vectors */
+        a.x = args->dy;
+        a.dy = args->x;
+        a.in = 1;
+        a.out = args->in;
+    }
+    for (int64_t c = 0, width; c < a.out; c += width) {
+        int64_t left = a.out - c;
+        width = left >= MOST * WIDTH ? MOST * WIDTH : left >= WIDTH ? WIDTH : left;
+        if (width == MOST * WIDTH)
+            sum_gradient_columns(&a, c, ROWS, MOST, mask_of_first_columns(WIDTH));
+        else
+            sum_gradient_columns(&a, c, NARROW_ROWS, 1, mask_of_first_columns(width));
     }
 }

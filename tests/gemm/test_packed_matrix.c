@@ -1,5 +1,5 @@
-/* rk_packed_matrix: products of training and of predictions against sums in f64, and that a row's prediction
- * is the same in a block of any length. */
+/* rk_packed_matrix: products of training and of predictions, and gradients, against sums in f64, and that a
+ * row's prediction is the same in a block of any length. */
 #include "testing.h"
 
 #include <math.h>
@@ -68,6 +68,46 @@ static void check(int64_t in, int64_t out, rk_dtype dtype) {
     for (int i = 0; i < 5; i++) rk_free(arrays[i]);
 }
 
+static void check_gradient(const float *found, int64_t n, const double *sums, int64_t n_terms) {
+    for (int64_t i = 0; i < n; i++)
+        assert_true(fabs((double)found[i] - sums[i]) < 2e-6 * (double)(n_terms + 8));
+}
+
+/* dw = x' dy and dx = dy W', written and added. */
+static void check_gradients(int64_t in, int64_t out, rk_dtype dtype, int64_t n) {
+    rk_rng rng = {4, (uint64_t)in, (uint64_t)out};
+    float *x = random_values(&rng, n * in), *w = random_values(&rng, in * out),
+          *dy = random_values(&rng, n * out), *dw = random_values(&rng, in * out),
+          *dx = random_values(&rng, n * in);
+    double *w_sums, *x_sums;
+    rk_packed_matrix *matrix;
+    void *workspace;
+    OK(rk_alloc((size_t)(in * out), sizeof *w_sums, &w_sums));
+    OK(rk_alloc((size_t)(n * in), sizeof *x_sums, &x_sums));
+    OK(rk_packed_matrix_create(in, out, dtype, MOST_ROWS, &matrix));
+    OK(rk_pages_alloc(rk_packed_matrix_workspace_bytes(matrix) + 1, &workspace));
+    OK(rk_packed_matrix_set_weights(matrix, w, true));
+    for (int add = 0; add < 4; add++) {
+        bool adds_w = add & 1, adds_x = add & 2;
+        for (int64_t i = 0; i < in * out; i++) w_sums[i] = adds_w ? (double)dw[i] : 0;
+        for (int64_t i = 0; i < n * in; i++) x_sums[i] = adds_x ? (double)dx[i] : 0;
+        for (int64_t s = 0; s < n; s++)
+            for (int64_t i = 0; i < in; i++)
+                for (int64_t o = 0; o < out; o++) {
+                    double slope = operand(dy[s * out + o], dtype);
+                    w_sums[i * out + o] += operand(x[s * in + i], dtype) * slope;
+                    x_sums[s * in + i] += operand(w[i * out + o], dtype) * slope;
+                }
+        OK(rk_packed_matrix_backward(matrix, n, x, dy, adds_w, dw, adds_x, dx, workspace));
+        check_gradient(dw, in * out, w_sums, n);
+        check_gradient(dx, n * in, x_sums, out);
+    }
+    rk_pages_free(workspace, rk_packed_matrix_workspace_bytes(matrix) + 1);
+    rk_packed_matrix_free(matrix);
+    void *const arrays[] = {x, w, dy, dw, dx, w_sums, x_sums};
+    for (int i = 0; i < 7; i++) rk_free(arrays[i]);
+}
+
 static void test_products(void **state) {
     (void)state;
     const int64_t shapes[][2] = {{1, 1},    {5, 1},     {64, 1},    {300, 1},  {2000, 1},  {13, 16},
@@ -75,6 +115,10 @@ static void test_products(void **state) {
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         check(shapes[s][0], shapes[s][1], RK_F32);
         check(shapes[s][0], shapes[s][1], RK_BF16);
+        for (int64_t n = 1; n <= MOST_ROWS; n += n < 64 ? 63 : MOST_ROWS - 64) {
+            check_gradients(shapes[s][0], shapes[s][1], RK_F32, n);
+            check_gradients(shapes[s][0], shapes[s][1], RK_BF16, n);
+        }
     }
     assert_int_equal(rk_alloc_live(), 0);
 }

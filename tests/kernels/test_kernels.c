@@ -415,6 +415,42 @@ static void test_panel_product(void **state) {
     for (int64_t in = 0; in <= 530; in += in < 3 ? 1 : 100) check_panel_product(in, 40, 15, 6);
 }
 
+static void check_weight_gradient(int64_t in, int64_t out, int64_t n, bool add) {
+    enum { ROWS = 9, MOST = 80 };
+    static float x[ROWS * MOST], dy[ROWS * MOST], expected[MOST * MOST], dw[MOST * MOST + 1];
+    if (!x[0]) {
+        randomize(x, ROWS * MOST);
+        randomize(dy, ROWS * MOST);
+        dy[5] = NAN;
+    }
+    const rk_weight_gradient_args args = {
+        .n = n, .in = in, .out = out, .x = x, .dy = dy, .add = add, .dw = dw};
+    for (int64_t i = 0; i < in; i++)
+        for (int64_t c = 0; c < out; c++) {
+            float sum = add ? 7 : 0;
+            for (int64_t s = 0; s < n; s++) sum = fmaf(x[s * in + i], dy[s * out + c], sum);
+            expected[i * out + c] = sum;
+        }
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
+        for (int64_t i = 0; i <= in * out; i++) dw[i] = 7;
+        rk_weight_gradient_on[isa](&args);
+        assert_memory_equal(dw, expected, (size_t)(in * out) * sizeof *dw);
+        assert_true(dw[in * out] == 7);
+    }
+}
+
+/* At sizes around those of tiles, and one column, which is summed as a row. */
+static void test_weight_gradient(void **state) {
+    (void)state;
+    tried("rk_weight_gradient", true);
+    const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 15, 16, 17, 24, 31, 32, 33, 40, 63, 80};
+    enum { N_SIZES = sizeof sizes / sizeof *sizes };
+    for (int i = 0; i < N_SIZES; i++)
+        for (int o = 0; o < N_SIZES; o++)
+            for (int64_t n = 0; n <= 9; n += n < 2 ? 1 : 7)
+                for (int add = 0; add < 2; add++) check_weight_gradient(sizes[i], sizes[o], n, add);
+}
+
 static void test_candidate_row(void **state) {
     (void)state;
     tried("rk_sample_candidate_loss", true);
@@ -556,6 +592,7 @@ int main(void) {
         cmocka_unit_test(test_squares_sum),
         cmocka_unit_test(test_interaction),
         cmocka_unit_test(test_panel_product),
+        cmocka_unit_test(test_weight_gradient),
         cmocka_unit_test(test_candidate_row),
         cmocka_unit_test(test_index_scan),
         cmocka_unit_test(test_sort_uses),

@@ -52,6 +52,8 @@ typedef struct rk_model_options {
     const rk_data_schema *schema;
     rk_dense_optimizer_config dense_optimizer;
     int64_t max_batch;
+    int64_t step_batch; /* samples of a training step at most, from which its bits follow; max_batch may be
+                           more, for predictions. 0: max_batch */
     rk_dtype dtype;
     uint64_t seed;
     bool skip_not_finite; /* a step whose loss or gradients are not finite is counted and skipped, not an

@@ -266,6 +266,8 @@ static rk_status attribute_graph_error(const rk_model_options *options, rk_statu
 static rk_status finish_graph(rk_model *model, const rk_model_options *options) {
     RK_TRY(rk_model_concat_task_logits(model, options->model->task_weights == RK_TASK_WEIGHTS_UNCERTAINTY));
     model->loss->mark_outputs(model);
+    rk_graph_set_step_batch(model->graph,
+                            model->max_here - options->max_batch + rk_model_step_batch(options));
     rk_graph_set_micro_batches(model->graph, model->ranks->n_micro_batches,
                                rk_ranks_local_micro_batches(model->ranks));
     return attribute_graph_error(options, rk_graph_finish(model->graph, model->max_here, options->training));

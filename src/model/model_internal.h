@@ -140,6 +140,11 @@ struct rk_model {
     bool is_outline;        /* no memory: only to be described */
 };
 
+/* Samples of a training step at most. */
+static inline int64_t rk_model_step_batch(const rk_model_options *options) {
+    bool is_less = options->step_batch > 0 && options->step_batch < options->max_batch;
+    return is_less ? options->step_batch : options->max_batch;
+}
 static inline const char *rk_model_kind_name(const rk_model *model) {
     return model->preset ? model->preset->name : "graph";
 }

@@ -535,6 +535,28 @@ static void test_groups_are_all_samples(void **state) {
         }
 }
 
+/* Room for more samples than a step's, of predictions, changes no block. */
+static void test_blocks_follow_from_the_step(void **state) {
+    (void)state;
+    static const int64_t steps[] = {1, 50, 130, 600, 1000, 4096}, most[] = {1, 300, 2000, 70000};
+    for (size_t s = 0; s < sizeof steps / sizeof steps[0]; s++) {
+        size_t n_blocks = 0, n_groups = 0;
+        for (size_t m = 0; m < sizeof most / sizeof most[0]; m++) {
+            rk_graph *graph;
+            OK(rk_graph_create(1, &graph));
+            rk_value x = rk_graph_add_input(graph, "x", (rk_shape){1, 8});
+            rk_graph_mark_output(graph, rk_linear(graph, "y", x, 1, true, RK_F32));
+            rk_graph_set_step_batch(graph, steps[s]);
+            OK(rk_graph_finish(graph, steps[s] + most[m] - 1, true));
+            size_t blocks = rk_graph_n_blocks(graph, steps[s]), groups = rk_graph_n_groups(graph, steps[s]);
+            if (m > 0) assert_true(blocks == n_blocks && groups == n_groups);
+            n_blocks = blocks;
+            n_groups = groups;
+            rk_graph_free(graph);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
@@ -543,6 +565,7 @@ int main(void) {
         cmocka_unit_test(test_prediction_plan),
         cmocka_unit_test(test_gradients_are_sums_over_all_samples),
         cmocka_unit_test(test_groups_are_all_samples),
+        cmocka_unit_test(test_blocks_follow_from_the_step),
         cmocka_unit_test(test_relu_hides_no_nan),
         cmocka_unit_test(test_dropout_law),
         cmocka_unit_test(test_dropout_of_rows),

@@ -219,7 +219,7 @@ static rk_status create_candidate_loss(rk_model *model, const rk_model_options *
     rk_retrieval *r = model->retrieval;
     const rk_ranks *ranks = model->ranks;
     r->n_micro_batches = ranks->n_micro_batches;
-    rk_candidate_loss_config config = rk_retrieval_loss_config(model, o->max_batch);
+    rk_candidate_loss_config config = rk_retrieval_loss_config(model, rk_model_step_batch(o));
     config.n_micro_batches = (int32_t)ranks->n_micro_batches;
     config.first_micro_batch = (int32_t)ranks->first_micro_batches[ranks->rank];
     config.n_here = (int32_t)rk_ranks_n_micro_batches(ranks, ranks->rank);

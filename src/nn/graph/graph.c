@@ -217,6 +217,10 @@ void rk_graph_set_micro_batches(rk_graph *graph, int64_t n_micro_batches, rk_gra
     graph->local = local;
 }
 
+void rk_graph_set_step_batch(rk_graph *graph, int64_t samples) {
+    graph->step_batch = samples;
+}
+
 void rk_graph_retain_values(rk_graph *graph) {
     graph->keeps = true;
 }

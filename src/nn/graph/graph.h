@@ -109,6 +109,10 @@ static inline bool rk_graph_runs_node_by_node(double parameters, double samples)
  * so by themselves. Before finish. */
 void rk_graph_retain_values(rk_graph *graph);
 
+/* A training step's samples at most (of all micro-batches), where finish makes room for more: blocks of
+ * samples, and so the bits of a step, follow from it alone. Before finish. */
+void rk_graph_set_step_batch(rk_graph *graph, int64_t samples);
+
 /* Check, initialize the parameters, plan the memory of batches of up to max_batch samples (of all
  * micro-batches). */
 rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training);

@@ -55,6 +55,7 @@ rk_status rk_config_model_options(const rk_config *c, const rk_data_schema *sche
                             .l2 = c->train.l2},
         .max_batch = evaluation > c->train.batch_size && c->cluster.virtual_shards <= 1 ? evaluation
                                                                                         : c->train.batch_size,
+        .step_batch = c->train.batch_size,
         .n_micro_batches = training ? c->cluster.virtual_shards : 0,
         .dtype = c->train.dtype == 1 ? RK_BF16 : RK_F32,
         .seed = (uint64_t)c->train.seed,

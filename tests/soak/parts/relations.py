@@ -55,7 +55,7 @@ def frequency(t):
         "evaluate": {
             "every_epochs": t.case.one_of("b/evaluate_epochs", 0, [0, 1]),
             "every_steps": t.case.one_of("b/evaluate_steps", every, [0, 1, 2, every]),
-            "batch_size": t.case.one_of("b/evaluate_batch", 0, [0, 17, 400]),
+            "batch_size": t.case.one_of("b/evaluate_batch", 0, [0, 17, 400, 5000]),
         },
         "checkpoint": {
             "every_epochs": t.case.one_of("b/save_epochs", 1, [0, 1]),

@@ -83,6 +83,11 @@ def spread(t):
         cluster["reader_ranks"] = 1
     elif ranks > 2 and t.case.maybe("holders", 0.4):
         cluster["embedding_ranks"] = 1
+    if plan.kind != "two_tower" and t.case.maybe("planned", 0.25):
+        t.write("planned.yaml", plan.config, cluster=cluster)
+        t.program.ask(["plan", "--ranks", ranks, "--write", "plan.yaml", "planned.yaml"])
+        cluster = {key: value for key, value in cluster.items() if key not in ("tables", "replicate_below")} | {"plan": "plan.yaml"}
+        plan.config["cluster"].pop("replicate_below")
     t.write("other.yaml", plan.config, cluster=cluster)
     ended = t.program.train("other.yaml", "b", ranks=ranks, threads=t.threads("b"))
     if ended.code != 0:

@@ -253,6 +253,8 @@ def own_tables(case, plan, embedding):
     tables = {table["name"]: table for table in embedding.get("tables", [])}
     for name in plan.tables:
         own = case.pick(f"own/{name}", {}, lambda r: draw(r) if r.random() < 0.12 else {})
+        if name in plan.keyed:
+            own.pop("trainable", None)
         if own and not (name == "history" and plan.kind == "din"):
             tables.setdefault(name, {"name": name}).update(own)
             plan.coupled = plan.coupled or own.get("optimizer", {}).get("kind") in COUPLED

@@ -12,7 +12,7 @@ import numpy
 
 from . import errors
 from ._comm import Comm
-from ._library import check, int64, lib
+from ._library import check, float64, int32, int64, lib
 from ._structs import Activation, DynamicOptions, EmbeddingsConfig, FeatureConfig, IdTensors, Initializer, KeyTotals, Optimizer, TableConfig, Tensor
 
 F32, BF16, F16, I32, I64, U8 = 0, 1, 2, 6, 7, 8  # rk_dtype
@@ -63,11 +63,11 @@ def dynamic_struct(table: str, max_capacity: int, given: Dynamic) -> DynamicOpti
         max_capacity=int64(max_capacity, f"table '{table}': max_capacity"),
         buckets=numbers["buckets"],
         eviction=numbers["eviction"],
-        evict_to=given.evict_to,
+        evict_to=float64(given.evict_to, f"table '{table}': evict_to"),
         ttl_steps=numbers["ttl_steps"],
         keep=numbers["keep"],
         min_count=numbers["min_count"],
-        probability=given.probability,
+        probability=float64(given.probability, f"table '{table}': probability"),
         counter=numbers["counter"],
         oov=bool(numbers["missing"]),
         cold_rows=numbers["cold_rows"],
@@ -103,6 +103,8 @@ class Feature(NamedTuple):
 
 def optimizer_struct(given: Union[str, Mapping[str, Any]]) -> Optimizer:
     """A kind, or {"kind": ..., and any option of docs/optimizers.md}."""
+    if not isinstance(given, (str, Mapping)):
+        raise errors.InvalidArgument(f"the optimizer is a {type(given).__name__}", "give its kind, or a dict with 'kind' and its options")
     options = {"kind": given} if isinstance(given, str) else dict(given)
     kind, out = c_int(), Optimizer()
     check(lib.rk_optimizer_from_name(str(options.pop("kind", "adagrad")).encode(), byref(kind)))
@@ -110,7 +112,7 @@ def optimizer_struct(given: Union[str, Mapping[str, Any]]) -> Optimizer:
     for name, value in options.items():
         if name not in _OPTIONS:
             raise errors.InvalidArgument(f"an optimizer has no option '{name}'", f"one of {', '.join(_OPTIONS)}")
-        setattr(out, name, value)
+        setattr(out, name, float64(value, name))
     check(lib.rk_optimizer_validate(byref(out)))
     return out
 
@@ -208,6 +210,9 @@ class Tables:
         self.optimizer = optimizer
         self.learning_rate = float(optimizer.learning_rate)
         self.n_pending = 0  # backwards since the last step
+        for t in tables:
+            int64(t.n_rows, f"table '{t.name}': rows")
+            int32(t.dim, f"table '{t.name}': dim")
         self.widths = [tables[f.table].dim * max(f.max_sequence_length, 1) for f in features]
         self.firsts = [sum(self.widths[:i]) for i in range(len(features))]
         self.places = [4 * first for first in self.firsts]  # bytes
@@ -316,7 +321,7 @@ class Tables:
     def set_timestamp(self, seconds: float) -> None:
         """Of the batches to train on from now on, since the epoch; NaN: they have none."""
         with self.lock:
-            check(lib.rk_embeddings_set_timestamp(self.handle, seconds))
+            check(lib.rk_embeddings_set_timestamp(self.handle, float64(seconds, "the time")))
 
     def refuse(self, lookup: Lookup, trains: bool) -> None:
         """In place of a lookup that this rank alone cannot begin: it fails on all."""

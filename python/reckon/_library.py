@@ -110,6 +110,13 @@ def int64(value: Any, what: str) -> int:
     return _whole_number(value, what, -(2**63), 2**63 - 1)
 
 
+def float64(value: Any, what: str) -> float:
+    """A number, NaN and infinities among them."""
+    if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        raise errors.InvalidArgument(f"{what} is a {type(value).__name__}, {value!r}", "give a number")
+    return float(value)
+
+
 def _whole_number(value: Any, what: str, least: int, most: int) -> int:
     try:
         number = operator.index(value)

@@ -72,6 +72,8 @@ class Hostile(unittest.TestCase):
         self.refused("the name of a column is a text, not 7", lambda: self.model.predict({7: [1]}), reckon.InvalidArgument)
         for rows in (None, 7, b"x", object(), [{"user": 1}], iter(()), self.rows.items()):
             self.refused("holds no columns\nhint: give a table", lambda: self.model.predict(rows), reckon.InvalidArgument)
+        lazy = type("LazyFrame", (), {"columns": ["user"], "__getitem__": lambda self, name: self.rows[name], "collect": lambda self: self.rows})
+        self.refused("a LazyFrame is a query, without rows so far\nhint: give what it computes", lambda: self.model.predict(lazy()), reckon.InvalidArgument)
         self.assertEqual(bits(self.model.predict(dict(self.rows, more=[[1], None] * 50, **{"": ["x"] * n}))), self.want)  # columns that no feature reads
 
     def test_numbers(self):

@@ -37,6 +37,10 @@ class Requests(Tests):
             assert s.predict({"context": context, "inputs": {k: [i[k] for i in items] for k in item}}) == s.predict({"inputs": {k: [i[k] for i in full["instances"]] for k in {**context, **item}}})
             assert s.predict({"context": {**context, **item}, "instances": [{}] * 3})[1]["predictions"] == [answer["predictions"][3]] * 3
             assert s.predict({"context": {**context, "age": "old"}, "instances": items})[0] == 400
+            for context_value, wrong, behind in ([7], "[7]", 0), ({"age": [{}]}, "{}", 2):
+                body = {"instances": items, "context": context_value}
+                status, refusal = s.predict(body)
+                assert status == 400 and f"byte {json.dumps(body).rindex(wrong) + behind}: " in refusal["error"], refusal  # of the whole request
             some = {"context": {**context, "city": "Oslo"}, "instances": [item, self.instances[3], {**item, "city": context["city"]}, {**item, "city": None}]}
             each = {"instances": [{**item, **context, "city": "Oslo"}, self.instances[3], self.instances[3], {**item, **context, "city": None}]}
             assert s.predict(some) == s.predict(each)  # what a row has itself goes first, in this row alone

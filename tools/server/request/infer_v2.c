@@ -221,7 +221,7 @@ static rk_status add_tensor_column(rk_call *call, const rk_call_limits *limits, 
     RK_TRY(add_empty_rows(t, column));
     if (t->n_binary_bytes >= 0) return read_binary_values(t, binary, column);
     RK_AUTO(rk_json_release) rk_json json = {0};
-    rk_json_begin_document(&json, t->data, limits->max_depth);
+    rk_json_begin_part(&json, call->body, t->data, limits->max_depth);
     return read_json_values(&json, t, column);
 }
 

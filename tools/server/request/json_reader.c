@@ -13,6 +13,11 @@ void rk_json_begin_document(rk_json *json, rk_span text, int max_depth) {
                       .texts = texts};
 }
 
+void rk_json_begin_part(rk_json *json, rk_span text, rk_span part, int max_depth) {
+    rk_json_begin_document(json, part, max_depth);
+    json->begin = text.data;
+}
+
 void rk_json_release(rk_json *json) {
     rk_buffer_release(&json->texts);
 }

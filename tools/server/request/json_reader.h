@@ -31,6 +31,8 @@ typedef struct rk_json {
 /* text outlives the reader. A zeroed reader may be given, or one that was used before: its memory serves
  * again. */
 void rk_json_begin_document(rk_json *json, rk_span text, int max_depth);
+/* The same of a value that stands in a text; errors name bytes of the text. */
+void rk_json_begin_part(rk_json *json, rk_span text, rk_span part, int max_depth);
 void rk_json_release(rk_json *json);
 
 /* Errors of all: RK_BAD_DATA, naming the byte; RK_NO_MEMORY. */

@@ -57,7 +57,7 @@ rk_status rk_read_request_rows(rk_call *call, const rk_call_limits *limits, rk_j
         size_t row = n_before + (size_t)call->n_rows++;
         RK_TRY(read_instance(json, rows, row));
         if (!context.data) continue;
-        rk_json_begin_document(&shared, context, limits->max_depth);
+        rk_json_begin_part(&shared, call->body, context, limits->max_depth);
         RK_TRY(read_row(&shared, rows, row, true));
     }
     return json->status;
@@ -116,13 +116,13 @@ rk_status rk_copy_context_to_rows(rk_call *call, const rk_call_limits *limits, r
     RK_FAIL_IF(context.n_bytes > 0 && call->n_rows > MAX_CONTEXT_BYTES / (int64_t)context.n_bytes,
                RK_INVALID_ARGUMENT, "\"context\" has %lld bytes, too many for %lld rows",
                (long long)context.n_bytes, (long long)call->n_rows);
-    rk_json_begin_document(&json, context, limits->max_depth);
+    rk_json_begin_part(&json, call->body, context, limits->max_depth);
     RK_TRY(rk_json_open_object(&json));
     while (rk_json_next_key(&json, &key)) {
         rk_request_column *column = rk_request_rows_find(rows, key);
         if (column && column->given && call->form == RK_FORM_ROWS) {
             rk_request_rows_truncate(rows, n_before);
-            rk_json_begin_document(&json, given, limits->max_depth);
+            rk_json_begin_part(&json, call->body, given, limits->max_depth);
             return rk_read_request_rows(call, limits, &json, context, rows, n_before);
         }
         if (column && !column->given && call->n_rows > 0) {

@@ -77,7 +77,7 @@ static rk_status read_item_list(const rk_call *call, const rk_call_limits *limit
     out->n = 0;
     RK_TRY(rk_reserve(&out->items, &out->capacity, 1, sizeof *out->items));
     if (!names.data) return RK_OK;
-    rk_json_begin_document(&json, names, limits->max_depth);
+    rk_json_begin_part(&json, call->body, names, limits->max_depth);
     RK_TRY(rk_json_open_array(&json));
     while (rk_json_next_item(&json)) {
         rk_json_kind kind;

@@ -1,7 +1,5 @@
 #include "data/transform/joined_rows.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/file/file.h"
@@ -213,27 +211,6 @@ rk_values rk_joined_rows_get_values(const rk_joined_rows *r, const rk_columns *c
     return (rk_values){column, column->offsets[row], column->offsets[row + 1]};
 }
 
-static rk_span format_whole_or_decimal(double value, bool is_f32, char scratch[RK_VALUE_BYTES]) {
-    const double past_ids = 0x1p63;
-    if (isnan(value)) value = NAN; /* without a sign */
-    bool is_whole = fabs(value) < past_ids && floor(value) == value;
-    int n = is_whole ? rk_snprintf(scratch, RK_VALUE_BYTES, "%.0f", value) : 0;
-    double back = 0;
-    for (int digits = 6; digits <= (is_f32 ? 9 : 17) && !is_whole && back != value; digits++) {
-        n = rk_snprintf(scratch, RK_VALUE_BYTES, "%.*g", digits, value);
-        rk_span text = {scratch, (size_t)n};
-        float narrow = 0;
-        bool is_number = is_f32 ? rk_parse_f32(text, &narrow) : rk_parse_f64(text, &back);
-        if (is_f32) back = (double)narrow;
-        if (!is_number) back = value; /* nan and inf: once is enough */
-    }
-    return (rk_span){scratch, (size_t)n};
-}
-
-rk_span rk_format_f32(float value, char scratch[RK_VALUE_BYTES]) {
-    return format_whole_or_decimal((double)value, true, scratch);
-}
-
 rk_span rk_value_as_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]) {
     if (column->type == RK_COLUMN_TEXT) return rk_column_text(column, value);
     if (column->type == RK_COLUMN_I64) {
@@ -243,7 +220,7 @@ rk_span rk_value_as_text(const rk_column *column, int64_t value, char scratch[RK
         return (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
     }
     return column->type == RK_COLUMN_F32 ? rk_format_f32(column->f32[value], scratch)
-                                         : format_whole_or_decimal(column->f64[value], false, scratch);
+                                         : rk_format_f64(column->f64[value], scratch);
 }
 
 bool rk_value_as_number(const rk_column *column, int64_t value, double *out) {

@@ -2,6 +2,7 @@
 #ifndef RK_DATA_TRANSFORM_JOINED_ROWS_H
 #define RK_DATA_TRANSFORM_JOINED_ROWS_H
 
+#include "base/text/number_text.h"
 #include "data/transform/vocabulary.h"
 #include "data/source/source.h"
 
@@ -53,10 +54,8 @@ rk_values rk_joined_rows_get_values(const rk_joined_rows *rows, const rk_columns
                                     int64_t row);
 
 /* One value as text (numbers are written into scratch) or as a number; false: it is not one. */
-enum { RK_VALUE_BYTES = 32 };
+enum { RK_VALUE_BYTES = RK_NUMBER_BYTES };
 rk_span rk_value_as_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]);
-/* As a csv has it: all digits of a whole number, else as few as read back as it (0.1). */
-rk_span rk_format_f32(float value, char scratch[RK_VALUE_BYTES]);
 bool rk_value_as_number(const rk_column *column, int64_t value, double *out);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/float16.h"
 #include "base/memory.h"
+#include "base/text/number_text.h"
 #include "format/json_writer.h"
 #include "server/request/inference_call.h"
 
@@ -105,6 +106,21 @@ static int64_t values_per_row(const tensor *t) {
     return t->n_dims == 2 ? t->dims[1] : 1;
 }
 
+/* A number as it stands, or of a tensor of floats as the text of the float that it is: 3.0 is 3, as in
+ * binary data. */
+static rk_status read_json_number(rk_json *json, int datatype, rk_span *text, char scratch[RK_NUMBER_BYTES]) {
+    int64_t whole;
+    float single;
+    double number;
+    RK_TRY(rk_json_read_number(json, text));
+    if (rk_parse_i64(*text, &whole)) return RK_OK;
+    if (datatype == FP64 && rk_parse_f64(*text, &number))
+        *text = rk_format_f64(number, scratch);
+    else if ((datatype == FP16 || datatype == FP32) && rk_parse_f32(*text, &single))
+        *text = rk_format_f32(single, scratch);
+    return RK_OK;
+}
+
 /* One number or text of JSON, flat or in lists. */
 static rk_status read_json_values(rk_json *json, const tensor *t, rk_request_column *column) {
     int64_t n = t->dims[0] * values_per_row(t), done = 0, open = 0;
@@ -117,6 +133,7 @@ static rk_status read_json_values(rk_json *json, const tensor *t, rk_request_col
         }
         rk_json_kind kind;
         rk_span text = {0};
+        char scratch[RK_NUMBER_BYTES];
         bool truth = false;
         RK_TRY(rk_json_peek_kind(json, &kind));
         if (kind == RK_JSON_ARRAY) {
@@ -128,7 +145,7 @@ static rk_status read_json_values(rk_json *json, const tensor *t, rk_request_col
         if (kind == RK_JSON_TEXT)
             RK_TRY(rk_json_read_text(json, &text));
         else if (kind == RK_JSON_NUMBER)
-            RK_TRY(rk_json_read_number(json, &text));
+            RK_TRY(read_json_number(json, t->datatype, &text, scratch));
         else {
             RK_TRY(rk_json_read_bool(json, &truth));
             text = (rk_span){truth ? "1" : "0", 1};
@@ -143,40 +160,36 @@ static rk_status read_json_values(rk_json *json, const tensor *t, rk_request_col
 }
 
 /* A little-endian element as the text that a file would have. */
-static size_t format_element(int datatype, const char *at, char text[32]) {
+static rk_span format_element(int datatype, const char *at, char text[RK_NUMBER_BYTES]) {
     uint64_t word = 0;
     size_t n = datatypes[datatype].n_bytes;
     double real = 0;
     float single;
     memcpy(&word, at, n);
-    char room[RK_I64_BYTES];
     switch (datatype) {
         case FP16:
-            return (size_t)rk_snprintf(text, 32, "%.9g", (double)rk_f16_to_f32((uint16_t)word));
+            return rk_format_f32(rk_f16_to_f32((uint16_t)word), text);
         case FP32:
             memcpy(&single, at, 4);
-            return (size_t)rk_snprintf(text, 32, "%.9g", (double)single);
+            return rk_format_f32(single, text);
         case FP64:
             memcpy(&real, at, 8);
-            return (size_t)rk_snprintf(text, 32, "%.17g", real);
-        case UINT64:
-            return (size_t)rk_snprintf(text, 32, "%llu", (unsigned long long)word);
+            return rk_format_f64(real, text);
         default:
             break;
     }
     int shift = datatype == INT8 || datatype == INT16 || datatype == INT32 ? 64 - 8 * (int)n : 0;
-    const char *begin = rk_format_i64((int64_t)(word << shift) >> shift, room);
-    size_t length = (size_t)(room + RK_I64_BYTES - begin);
-    memcpy(text, begin, length);
-    return length;
+    const char *begin = datatype == UINT64 ? rk_format_u64(word, text)
+                                           : rk_format_i64((int64_t)(word << shift) >> shift, text);
+    return (rk_span){begin, (size_t)(text + RK_I64_BYTES - begin)};
 }
 
 static rk_status read_binary_values(const tensor *t, rk_span bytes, rk_request_column *column) {
     int64_t n = t->dims[0] * values_per_row(t);
     const char *at = bytes.data, *end = at + bytes.n_bytes;
-    char text[32];
+    char text[RK_NUMBER_BYTES];
     for (int64_t done = 0; done < n; done++) {
-        rk_span value = {text, 0};
+        rk_span value;
         size_t left = (size_t)(end - at), size = datatypes[t->datatype].n_bytes;
         uint32_t length;
         RK_FAIL_IF(left < (t->datatype == BYTES ? sizeof length : size), RK_BAD_DATA,
@@ -189,7 +202,7 @@ static rk_status read_binary_values(const tensor *t, rk_span bytes, rk_request_c
             value = (rk_span){at, length};
             at += length;
         } else {
-            value.n_bytes = format_element(t->datatype, at, text);
+            value = format_element(t->datatype, at, text);
             at += size;
         }
         if (done % values_per_row(t) == 0) RK_TRY(begin_row_of_tensor(t, column));

@@ -1,0 +1,12 @@
+/* Numbers as a CSV file has them: all digits of a whole number, else as few as read back as it (0.1). */
+#ifndef RK_NUMBER_TEXT_H
+#define RK_NUMBER_TEXT_H
+
+#include "base/text/text.h"
+
+enum { RK_NUMBER_BYTES = 32 };
+
+rk_span rk_format_f32(float value, char scratch[RK_NUMBER_BYTES]);
+rk_span rk_format_f64(double value, char scratch[RK_NUMBER_BYTES]);
+
+#endif

@@ -474,8 +474,40 @@ static void test_uses_without_a_row(void **state) {
     rk_embeddings_free(e);
 }
 
+/* Keys that all belong to one line of a bucket's index stand in many lines behind it; and many of them have
+ * one tag. More than wait in the queue of a search; the batch has each key twice. */
+static void test_keys_of_one_line(void **state) {
+    (void)state;
+    enum { N = 1200, SKIPPED = 5 };
+    rk_dynamic_config config = {
+        .max_capacity = 2 * N, .n_buckets = 1, .evict_to = 1, .min_count = 1, .probability = 1};
+    rk_embeddings *e = make_dynamic(&config, RK_OPTIMIZER_SGD, 1);
+    rk_dynamic_table *t = dynamic_of(e);
+    static int64_t rows[2 * N];
+    for (int64_t i = 0; i < N; i++)
+        keys[i] = keys[2 * N - 1 - i] = rk_key_of_hash((uint64_t)i << 40 | (uint64_t)(i % 30) << 32);
+    train_step(e, N / 2, keys);
+    rk_dynamic_find_rows(t, keys, 2 * N, rows);
+    for (int64_t i = 0; i < N; i++) {
+        assert_int_equal(rows[i], rk_dynamic_find_row(t, keys[i]));
+        assert_int_equal(rows[i], rows[2 * N - 1 - i]);
+        assert_true(i < N / 2 ? rows[i] > 0 && rk_dynamic_key_of_row(t, rows[i]) == keys[i] : rows[i] == 0);
+    }
+    assert_int_equal(atomic_load(&t->n_missing), N);
+    train_step(e, 2 * N - SKIPPED, keys);
+    assert_int_equal(t->n_keys, N);
+    for (int64_t i = 0; i < N; i++) {
+        int64_t row = rk_dynamic_find_row(t, keys[i]), uses = i < SKIPPED ? 1 : 2;
+        assert_int_equal(rk_dynamic_key_of_row(t, row), keys[i]);
+        assert_int_equal(*rk_dynamic_last_batch(t, row), 2);
+        assert_int_equal(rk_dynamic_count_of_row(t, row), i < N / 2 ? 1 + uses : uses);
+    }
+    rk_embeddings_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keys_of_one_line),
         cmocka_unit_test(test_uses_without_a_row),
         cmocka_unit_test(test_decisions),
         cmocka_unit_test(test_batches_beyond_31_bits),

@@ -1,16 +1,18 @@
 /* From keys to rows. Finding a key reads a line of its bucket and then what is known of the row's key, each
  * of which is mostly not in the caches. So keys wait in a queue, and each step takes them some keys after the
- * step before it, which fetches what the step reads. */
+ * step before it, which fetches what the step reads. A key that is not in the line where it belongs waits
+ * again, for the next one. */
 #include <string.h>
 
 #include "embedding/dynamic/dynamic_table.h"
 
 enum {
-    AHEAD = 48,           /* keys that a step is ahead of the next one */
-    CHECKED_AT_ONCE = 64, /* keys, whether they are recent */
-    QUEUE_SIZE = 256,     /* more than 2 AHEAD + CHECKED_AT_ONCE; a power of two */
-    KEYS_A_LINE = 8,      /* of a cache */
-    COUNTED_AHEAD = 48    /* rows */
+    AHEAD = 48,                                 /* keys that a step is ahead of the next one */
+    CHECKED_AT_ONCE = 64,                       /* keys, whether they are recent */
+    QUEUE_SIZE = 256,                           /* a power of two */
+    MOST_QUEUED = QUEUE_SIZE - CHECKED_AT_ONCE, /* 2 AHEAD, and those that wait again */
+    KEYS_A_LINE = 8,                            /* of a cache */
+    COUNTED_AHEAD = 48                          /* rows */
 };
 
 /* Keys of a feature, and how many have been through each step; key i is at i % QUEUE_SIZE. */
@@ -54,22 +56,41 @@ static void locate_keys(const rk_dynamic_table *t, key_queue *q) {
     q->n_located = end;
 }
 
-static int64_t guess_row_behind_first_line(const rk_dynamic_table *t, uint64_t hash) {
-    return rk_key_bucket_guess_row(&t->buckets[rk_dynamic_bucket_of_hash(&t->config, hash)], hash);
+/* In place of the row of a key that is in the queue again. */
+enum { WAITS_AGAIN = -1 };
+
+/* A key that is not in its line, but may be in the next one, goes to the end of the queue while there is
+ * room. */
+static int64_t wait_for_next_line(const rk_dynamic_table *t, key_queue *q, uint32_t i) {
+    uint64_t hash = q->hashes[i % QUEUE_SIZE];
+    const rk_key_bucket *bucket = &t->buckets[rk_dynamic_bucket_of_hash(&t->config, hash)];
+    if (q->n_added - q->n_taken >= MOST_QUEUED) return rk_key_bucket_guess_row(bucket, hash);
+    const rk_index_line *line = rk_key_bucket_next_line(bucket, q->lines[i % QUEUE_SIZE]);
+    __builtin_prefetch(line, 0, 2);
+    uint32_t last = q->n_added++ % QUEUE_SIZE;
+    q->n_located = q->n_added;
+    q->keys[last] = q->keys[i % QUEUE_SIZE];
+    q->uses[last] = q->uses[i % QUEUE_SIZE];
+    q->hashes[last] = hash;
+    q->lines[last] = line;
+    return WAITS_AGAIN;
+}
+
+/* Fetches what is known of the rows that it may be, of which the first one is the guess. */
+static inline int64_t guess_row_in_memory(const rk_dynamic_table *t, key_queue *q, uint32_t i,
+                                          const rk_key_info *info) {
+    const rk_index_line *line = q->lines[i % QUEUE_SIZE];
+    unsigned matches = rk_line_match_tag(line, rk_key_tag_of_hash(q->hashes[i % QUEUE_SIZE]));
+    if (!matches) return line->is_passed ? wait_for_next_line(t, q, i) : 0;
+    for (unsigned left = matches; left; left &= left - 1)
+        __builtin_prefetch(&info[rk_line_read_row(line, rk_lowest_place(left))], 0, 2);
+    return rk_line_read_row(line, rk_lowest_place(matches));
 }
 
 static void guess_rows_in_memory(const rk_dynamic_table *t, key_queue *q, uint32_t end) {
     const rk_key_info *info = t->info;
-    for (uint32_t i = q->n_guessed; i != end; i++) {
-        const rk_index_line *line = q->lines[i % QUEUE_SIZE];
-        uint64_t hash = q->hashes[i % QUEUE_SIZE];
-        unsigned matches = rk_line_match_tag(line, rk_key_tag_of_hash(hash));
-        int64_t row = matches           ? rk_line_read_row(line, rk_lowest_place(matches))
-                      : line->is_passed ? guess_row_behind_first_line(t, hash)
-                                        : 0;
-        __builtin_prefetch(&info[row], 0, 2);
-        q->rows[i % QUEUE_SIZE] = row;
-    }
+    for (uint32_t i = q->n_guessed; i != end; i++)
+        q->rows[i % QUEUE_SIZE] = guess_row_in_memory(t, q, i, info);
 }
 
 /* The number of a step's last key, so many behind the last one of the step before it. */
@@ -92,14 +113,15 @@ static void guess_rows(const rk_dynamic_table *t, key_queue *q, uint32_t ahead) 
 /* info: of a table whose rows are all in memory; or NULL. */
 static inline int64_t confirm_row(const rk_dynamic_table *t, const rk_key_info *info, int64_t key,
                                   int64_t row) {
-    return row && info && info[row].key != key ? rk_dynamic_find_row(t, key) : row;
+    return row > 0 && info && info[row].key != key ? rk_dynamic_find_row(t, key) : row;
 }
 
 /* Keys go on to the next steps, those that are not `ahead` of others. Returns how many were guessed that may
  * be taken. */
 static uint32_t advance_queue(const rk_dynamic_table *t, key_queue *q, uint32_t ahead) {
     locate_keys(t, q);
-    guess_rows(t, q, ahead);
+    do guess_rows(t, q, ahead);
+    while (!ahead && q->n_guessed != q->n_located);
     return end_of_step(q->n_guessed, q->n_taken, ahead);
 }
 
@@ -119,6 +141,7 @@ static int64_t write_found_rows(const rk_dynamic_table *t, const rk_key_uses *us
     for (uint32_t i = q->n_taken; i != end; i++) {
         int64_t key = q->keys[i % QUEUE_SIZE], row = confirm_row(t, info, key, q->rows[i % QUEUE_SIZE]);
         int64_t use = q->uses[i % QUEUE_SIZE];
+        if (row == WAITS_AGAIN) continue;
         if (!row) n_missing += uses->uses ? uses->uses[use] : 1;
         uses->rows[use] = row ? row : rk_dynamic_shared_row(t, key);
     }
@@ -188,8 +211,8 @@ static void resolve_queued_keys(search *s, const rk_key_uses *uses, uint32_t fir
     int shift = s->recent_shift;
     for (uint32_t i = q->n_taken; i != end; i++) {
         int64_t key = q->keys[i % QUEUE_SIZE], row = confirm_row(t, info, key, q->rows[i % QUEUE_SIZE]);
-        if (!row) {
-            note_absent_use(s, uses, first_use, i % QUEUE_SIZE);
+        if (row <= 0) {
+            if (!row) note_absent_use(s, uses, first_use, i % QUEUE_SIZE);
             continue;
         }
         int64_t use = q->uses[i % QUEUE_SIZE];
@@ -247,7 +270,7 @@ static void find_rows_of_feature(search *s, const rk_key_uses *uses, int64_t fir
     resolve_queued_keys(s, uses, first_use, 0);
 }
 
-/* Uses of a group together, each in the order of the batch. */
+/* Uses of a group together. */
 static void sort_absent_uses_by_group(const rk_dynamic_table *t, rk_key_chunk *chunk) {
     const rk_absent_use *absent = t->absent + chunk->first;
     rk_absent_use *dealt = t->dealt + chunk->first;

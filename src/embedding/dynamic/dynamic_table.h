@@ -173,7 +173,7 @@ typedef struct rk_dynamic_table {
     rk_key_chunk *chunks;             /* [n_chunks] */
     size_t n_chunks;
     rk_found_row *found;   /* a chunk's n_found after one that is none, from first + number on */
-    rk_absent_use *absent; /* a chunk's from first on, in the order of the batch; */
+    rk_absent_use *absent; /* a chunk's from first on, as its search met them; */
     rk_absent_use *dealt;  /* and by groups */
     rk_recent_key *recent; /* [n_chunks, 1 << recent_bits] */
     int recent_bits;

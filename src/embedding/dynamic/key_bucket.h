@@ -96,10 +96,14 @@ static inline int64_t rk_line_read_row(const rk_index_line *line, unsigned place
     return (int64_t)((uint64_t)(high >> 2 * place & 3) << 32 | line->rows[place]);
 }
 
-/* What finding a key reads first, of a bucket that has keys; and then the row that it most likely finds. 0:
- * the key has no row. */
-static inline const void *rk_key_bucket_first_line(const rk_key_bucket *bucket, uint64_t hash) {
+/* What finding a key reads first, of a bucket that has keys, and behind a line that is passed; and then the
+ * row that it most likely finds. 0: the key has no row. */
+static inline const rk_index_line *rk_key_bucket_first_line(const rk_key_bucket *bucket, uint64_t hash) {
     return bucket->lines + rk_key_first_entry(hash, bucket->n_lines);
+}
+static inline const rk_index_line *rk_key_bucket_next_line(const rk_key_bucket *bucket,
+                                                           const rk_index_line *line) {
+    return line + 1 == bucket->lines + bucket->n_lines ? bucket->lines : line + 1;
 }
 static inline int64_t rk_key_bucket_guess_row(const rk_key_bucket *bucket, uint64_t hash) {
     if (bucket->n == 0) return 0;

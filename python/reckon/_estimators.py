@@ -77,18 +77,28 @@ class _Estimator(BaseEstimator):
             raise ValueError(f"Found array with 0 sample(s) (shape=(0, {len(X.columns)})) while a minimum of 1 is required by {type(self).__name__}.")
         columns = {}
         named = all(isinstance(name, str) for name in X.columns)
+        if reset:
+            self._is_categorical = self._choose_categorical(list(X.columns), X)
         for i, name in enumerate(X.columns):
             values = X[name]
-            if reset:
-                self._is_categorical.append(self._is_categorical_column(i, name, values))
             columns[name if named else f"x{i}"] = values if self._is_categorical[i] else self._check_numbers(name, values)
         return columns
 
-    def _is_categorical_column(self, i: int, name: str, values: Any) -> bool:
-        if self.categorical_features == "from_dtype":
-            dtype = str(values.dtype)
-            return not any(word in dtype.lower() for word in ("int", "float", "double", "decimal"))
-        return name in (self.categorical_features or ()) or i in (self.categorical_features or ())
+    def _choose_categorical(self, names: Sequence[Any], X: Any) -> List[bool]:
+        """By column. names: of a table's; numbers of an array's."""
+        chosen = self.categorical_features
+        if isinstance(chosen, str):
+            if chosen != "from_dtype":
+                raise ValueError(f"categorical_features is '{chosen}': give 'from_dtype', or a list of names or numbers of columns")
+            return [_is_frame(X) and not any(word in str(X[name].dtype).lower() for word in ("int", "float", "double", "decimal")) for name in names]
+        out = [False] * len(names)
+        for column in () if chosen is None else chosen:
+            is_number = isinstance(column, (int, numpy.integer)) and not isinstance(column, bool)
+            at = names.index(column) if column in names else int(column) if is_number else -1
+            if isinstance(column, (bool, numpy.bool_)) or not 0 <= at < len(names):
+                raise ValueError(f"categorical_features has {column!r}, which is neither a name nor a number of X's columns, {', '.join(map(str, names))}")
+            out[at] = True
+        return out
 
     def _check_numbers(self, name: str, values: Any) -> Any:
         try:
@@ -101,8 +111,7 @@ class _Estimator(BaseEstimator):
 
     def _feature_configs(self, columns: Mapping[str, Any]) -> List[Dict[str, Any]]:
         if not self._is_categorical:  # an array
-            chosen = () if isinstance(self.categorical_features, str) else self.categorical_features or ()
-            self._is_categorical = [i in chosen for i in range(len(columns))]
+            self._is_categorical = self._choose_categorical(range(len(columns)), None)
         return [
             {"name": name, "vocabulary": {}} if is_categorical else {"name": name, "dense": True, "normalize": True}
             for name, is_categorical in zip(columns, self._is_categorical)

@@ -12,13 +12,12 @@
 #define RANDOM_BLOCKS 16
 #include "kernels/inline/random_words.h"
 
-enum { LINE_BYTES = 64, LINES_AHEAD = 256 };
+enum { LINE_BYTES = 64, LINES_AHEAD = 256, LINES_AHEAD_NEAR = 128 };
 
 /* Constants after inlining, in all of these: dim, where it is a common one, and plain: all uses are of one
  * feature's bags, and none has a weight of its own. */
 
-/* near: to the first cache, else to the second. Fewer lines may be on their way to the first, which is faster
- * where a use has few: with rows of 16 bits. */
+/* near: to the first cache, else to the second. */
 ROW_INLINE void prefetch_cache_lines(const void *data, int64_t n_bytes, bool near) {
     for (int64_t at = 0; at < n_bytes; at += LINE_BYTES) {
         const char *line = (const char *)data + at;
@@ -54,24 +53,25 @@ ROW_INLINE const float *coefficient_of_use(const rk_fused_update_args *a, rk_row
 }
 
 ROW_INLINE void prefetch_row(const rk_fused_update_args *a, int64_t row, int32_t dim) {
-    const bool near = a->rows.dtype != RK_F32;
-    int64_t row_bytes = (int64_t)dim * (near ? 2 : 4);
-    prefetch_cache_lines((const char *)a->rows.data + row * row_bytes, row_bytes, near);
+    int64_t row_bytes = (int64_t)dim * (a->rows.dtype == RK_F32 ? 4 : 2);
+    prefetch_cache_lines((const char *)a->rows.data + row * row_bytes, row_bytes, true);
     for (int s = 0; s < 2; s++) {
         if (!a->slots[s]) continue;
         if (a->slot_widths[s] == 1)
-            prefetch_cache_lines(a->slots[s] + row, 4, near);
+            prefetch_cache_lines(a->slots[s] + row, 4, true);
         else
-            prefetch_cache_lines(a->slots[s] + row * dim, (int64_t)dim * 4, near);
+            prefetch_cache_lines(a->slots[s] + row * dim, (int64_t)dim * 4, true);
     }
 }
 
-/* How many uses ahead keeps about LINES_AHEAD cache lines on their way. */
-ROW_INLINE int64_t prefetch_distance(const rk_fused_update_args *a, int32_t dim) {
+/* How many uses ahead keeps about so many cache lines on their way: fewer to the first cache, which loses
+ * what comes too early. */
+ROW_INLINE int64_t prefetch_distance(const rk_fused_update_args *a, bool near, int32_t dim) {
+    const int64_t lines_ahead = near ? LINES_AHEAD_NEAR : LINES_AHEAD;
     int64_t row_lines = ((int64_t)dim * 4 + LINE_BYTES - 1) / LINE_BYTES, lines = 2 * row_lines;
     for (int s = 0; s < 2; s++)
         if (a->slots[s]) lines += a->slot_widths[s] == 1 ? 1 : row_lines;
-    return lines >= LINES_AHEAD / 2 ? 2 : LINES_AHEAD / lines;
+    return lines >= lines_ahead / 2 ? 2 : lines_ahead / lines;
 }
 
 /* Uses on their way. */
@@ -87,7 +87,7 @@ ROW_INLINE void prefetch_use(const rk_fused_update_args *a, int64_t i, use_reade
     rk_row_use use = a->uses[i];
     const uint32_t place = rk_row_use_place(use);
     prefetch_cache_lines(gradient_of_bag(a, bag_of_use(a, use, plain), &r->source_ahead, plain, dim),
-                         (int64_t)dim * 4, rows && a->rows.dtype != RK_F32);
+                         (int64_t)dim * 4, rows);
     /* Rows of one line without the test: it would be a branch that processors foresee badly. */
     if (rows && (dim * 4 <= LINE_BYTES || place != r->place_ahead))
         prefetch_row(a, a->first_row + place, dim);
@@ -95,7 +95,7 @@ ROW_INLINE void prefetch_use(const rk_fused_update_args *a, int64_t i, use_reade
 }
 
 ROW_INLINE use_reader begin_reading_uses(const rk_fused_update_args *a, bool rows, bool plain, int32_t dim) {
-    use_reader r = {.ahead = prefetch_distance(a, dim), .place_ahead = -1};
+    use_reader r = {.ahead = prefetch_distance(a, rows, dim), .place_ahead = -1};
     for (int64_t i = 0; i < r.ahead && i < a->n_uses; i++) prefetch_use(a, i, &r, rows, plain, dim);
     return r;
 }

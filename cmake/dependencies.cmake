@@ -50,7 +50,7 @@ if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY)
   message(STATUS "reckon: dense matrix products by oneDNN (${DNNL_LIBRARY})")
 else()
   set(RK_GEMM plain)
-  message(STATUS "reckon: oneDNN not found; dense matrix products by plain loops (slow)")
+  message(STATUS "reckon: oneDNN not found; dense matrix products by kernels of our own, without bf16 units")
 endif()
 
 # Several processes, over Open MPI or MPICH: what is built with one starts only by the mpirun of that one.

@@ -66,3 +66,12 @@ void rk_batch_invariant_matrix_multiply_add(const rk_batch_invariant_matrix *mat
     args.bias = b;
     rk_panel_product(&args);
 }
+
+void rk_batch_invariant_matrix_gradients(const rk_batch_invariant_matrix *transposed, int64_t m,
+                                         const rk_real *x, const rk_real *dy, bool add_dw, rk_real *dw,
+                                         bool add_dx, rk_real *dx) {
+    const rk_weight_gradient_args of_weights = {
+        .n = m, .in = transposed->out, .out = transposed->in, .x = x, .dy = dy, .add = add_dw, .dw = dw};
+    rk_weight_gradient(&of_weights);
+    rk_batch_invariant_matrix_multiply_add(transposed, m, dy, add_dx ? dx : NULL, NULL, false, dx);
+}

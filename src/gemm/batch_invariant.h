@@ -34,5 +34,10 @@ void rk_batch_invariant_matrix_multiply(const rk_batch_invariant_matrix *matrix,
 void rk_batch_invariant_matrix_multiply_add(const rk_batch_invariant_matrix *matrix, int64_t m,
                                             const rk_real *x, const rk_real *begin, const rk_real *b,
                                             bool relu, rk_real *y);
+/* dw = x' dy, or that is added, and dx = dy W', or that is added: transposed is of W', dy [m, out], x and dx
+ * [m, in], dw [in, out]. Any number of threads at once. */
+void rk_batch_invariant_matrix_gradients(const rk_batch_invariant_matrix *transposed, int64_t m,
+                                         const rk_real *x, const rk_real *dy, bool add_dw, rk_real *dw,
+                                         bool add_dx, rk_real *dx);
 
 #endif

@@ -468,19 +468,11 @@ rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, co
     return status;
 }
 
-static void compute_small_gradients(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
-                                    const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx) {
-    const rk_weight_gradient_args of_weights = {
-        .n = m, .in = matrix->in, .out = matrix->out, .x = x, .dy = dy, .add = add_dw, .dw = dw};
-    rk_weight_gradient(&of_weights);
-    rk_batch_invariant_matrix_multiply_add(&matrix->transposed, m, dy, add_dx ? dx : NULL, NULL, false, dx);
-}
-
 rk_status rk_packed_matrix_backward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
                                     const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx,
                                     void *workspace) {
     if (matrix->is_small) {
-        compute_small_gradients(matrix, m, x, dy, add_dw, dw, add_dx, dx);
+        rk_batch_invariant_matrix_gradients(&matrix->transposed, m, x, dy, add_dw, dw, add_dx, dx);
         return RK_OK;
     }
     const void *left = round_operand_to_bf16(matrix, x, m * matrix->in, workspace),

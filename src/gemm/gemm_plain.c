@@ -1,7 +1,5 @@
-/* Forward by batch_invariant.c, backward by plain loops: for builds without oneDNN, and for the f64 build of
- * the gradient tests. */
-#include <string.h>
-
+/* All products by batch_invariant.c: for builds without oneDNN, and for the f64 build of the gradient tests.
+ */
 #include "base/float16.h"
 #include "base/memory.h"
 #include "gemm/gemm.h"
@@ -10,8 +8,8 @@
 struct rk_packed_matrix {
     int64_t in, out, max_rows;
     rk_dtype dtype;
-    rk_real *w; /* [in, out], rounded if bf16 */
-    rk_batch_invariant_matrix batch_invariant;
+    rk_batch_invariant_matrix batch_invariant, transposed; /* W', for the gradient of x */
+    rk_real *rounded;                                      /* [in, out]: W rounded to bf16 */
 };
 
 static void round_to_bf16(const rk_real *from, rk_real *to, int64_t n) {
@@ -37,8 +35,10 @@ rk_status rk_packed_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64
     rk_packed_matrix *matrix;
     RK_TRY(rk_alloc(1, sizeof *matrix, &matrix));
     *matrix = (rk_packed_matrix){.in = in, .out = out, .max_rows = max_rows, .dtype = dtype};
-    rk_status status = rk_alloc((size_t)(in * out), sizeof *matrix->w, &matrix->w);
-    if (status == RK_OK) status = rk_batch_invariant_matrix_init(&matrix->batch_invariant, in, out);
+    rk_status status = rk_batch_invariant_matrix_init(&matrix->batch_invariant, in, out);
+    if (status == RK_OK) status = rk_batch_invariant_matrix_init(&matrix->transposed, out, in);
+    if (status == RK_OK && dtype == RK_BF16)
+        status = rk_alloc((size_t)(in * out), sizeof *matrix->rounded, &matrix->rounded);
     if (status == RK_OK)
         *result = matrix;
     else
@@ -49,16 +49,14 @@ rk_status rk_packed_matrix_create(int64_t in, int64_t out, rk_dtype dtype, int64
 void rk_packed_matrix_free(rk_packed_matrix *matrix) {
     if (!matrix) return;
     rk_batch_invariant_matrix_release(&matrix->batch_invariant);
-    RK_FREE_ALL(matrix->w, matrix);
+    rk_batch_invariant_matrix_release(&matrix->transposed);
+    RK_FREE_ALL(matrix->rounded, matrix);
 }
 
 rk_status rk_packed_matrix_set_weights(rk_packed_matrix *matrix, const rk_real *w, bool training) {
-    (void)training;
-    if (matrix->dtype == RK_BF16)
-        round_to_bf16(w, matrix->w, matrix->in * matrix->out);
-    else
-        memcpy(matrix->w, w, (size_t)(matrix->in * matrix->out) * sizeof *w);
-    rk_batch_invariant_matrix_set_weights(&matrix->batch_invariant, matrix->w);
+    const rk_real *values = round_operand_to_bf16(matrix, w, matrix->in * matrix->out, matrix->rounded);
+    rk_batch_invariant_matrix_set_weights(&matrix->batch_invariant, values);
+    if (training) rk_batch_invariant_matrix_set_transposed_weights(&matrix->transposed, values);
     return RK_OK;
 }
 
@@ -76,32 +74,11 @@ rk_status rk_packed_matrix_forward(const rk_packed_matrix *matrix, int64_t m, co
                                                 workspace);
 }
 
-static void compute_input_gradient(const rk_packed_matrix *matrix, int64_t m, const rk_real *dy, bool add,
-                                   rk_real *dx) {
-    int64_t in = matrix->in, out = matrix->out;
-    for (int64_t s = 0; s < m; s++, dx += in, dy += out)
-        for (int64_t i = 0; i < in; i++) {
-            rk_real sum = add ? dx[i] : 0;
-            for (int64_t o = 0; o < out; o++) sum += dy[o] * matrix->w[i * out + o];
-            dx[i] = sum;
-        }
-}
-
-static void compute_weight_gradient(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
-                                    const rk_real *dy, bool add, rk_real *dw) {
-    int64_t in = matrix->in, out = matrix->out;
-    if (!add) memset(dw, 0, (size_t)(in * out) * sizeof *dw);
-    for (int64_t s = 0; s < m; s++, x += in, dy += out)
-        for (int64_t i = 0; i < in; i++)
-            for (int64_t o = 0; o < out; o++) dw[i * out + o] += x[i] * dy[o];
-}
-
 rk_status rk_packed_matrix_backward(const rk_packed_matrix *matrix, int64_t m, const rk_real *x,
                                     const rk_real *dy, bool add_dw, rk_real *dw, bool add_dx, rk_real *dx,
                                     void *workspace) {
     x = round_operand_to_bf16(matrix, x, m * matrix->in, workspace);
     dy = round_operand_to_bf16(matrix, dy, m * matrix->out, (rk_real *)workspace + m * matrix->in);
-    compute_weight_gradient(matrix, m, x, dy, add_dw, dw);
-    compute_input_gradient(matrix, m, dy, add_dx, dx);
+    rk_batch_invariant_matrix_gradients(&matrix->transposed, m, x, dy, add_dw, dw, add_dx, dx);
     return RK_OK;
 }

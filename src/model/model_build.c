@@ -266,8 +266,7 @@ static rk_status attribute_graph_error(const rk_model_options *options, rk_statu
 static rk_status finish_graph(rk_model *model, const rk_model_options *options) {
     RK_TRY(rk_model_concat_task_logits(model, options->model->task_weights == RK_TASK_WEIGHTS_UNCERTAINTY));
     model->loss->mark_outputs(model);
-    rk_graph_set_step_batch(model->graph,
-                            model->max_here - options->max_batch + rk_model_step_batch(options));
+    rk_graph_set_step_batch(model->graph, model->max_here - model->max_batch + model->step_batch);
     rk_graph_set_micro_batches(model->graph, model->ranks->n_micro_batches,
                                rk_ranks_local_micro_batches(model->ranks));
     return attribute_graph_error(options, rk_graph_finish(model->graph, model->max_here, options->training));
@@ -452,7 +451,9 @@ static rk_status choose_disk_storage(rk_model *model, const rk_model_options *op
 
 static rk_status build_whole_model(rk_model *model, const rk_model_options *options,
                                    rk_collection_config *collection) {
-    model->max_batch = model->max_here = options->max_batch;
+    model->max_batch = model->max_here = model->step_batch = options->max_batch;
+    if (options->step_batch > 0 && options->step_batch < options->max_batch)
+        model->step_batch = options->step_batch;
     model->skip_not_finite = options->skip_not_finite;
     model->is_outline = options->is_outline;
     model->stale = options->training && options->staleness > 0 && !options->cluster;

@@ -132,6 +132,7 @@ struct rk_model {
     size_t n_statistics;
     int64_t max_batch, max_here; /* samples of a batch; that go through the graph here: this rank's local
                                     batch, or a batch with sampled items */
+    int64_t step_batch;          /* samples of a training step at most */
     int64_t step, n_not_finite;
     bool skip_not_finite;
     rk_state_dict parameter_state; /* whose names and values `parameters` shows */
@@ -140,11 +141,6 @@ struct rk_model {
     bool is_outline;        /* no memory: only to be described */
 };
 
-/* Samples of a training step at most. */
-static inline int64_t rk_model_step_batch(const rk_model_options *options) {
-    bool is_less = options->step_batch > 0 && options->step_batch < options->max_batch;
-    return is_less ? options->step_batch : options->max_batch;
-}
 static inline const char *rk_model_kind_name(const rk_model *model) {
     return model->preset ? model->preset->name : "graph";
 }

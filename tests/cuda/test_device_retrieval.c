@@ -262,12 +262,13 @@ static void test_refusals(void **state) {
     make_known();
     twins t;
     pair_twins(&t, 0);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         char said[1024];
         double loss = 123;
         draw_pair_batch(&b, 1, 20, 2);
         if (i == 0) b.users[7] = USERS;
         if (i == 1) b.weights[3] = INFINITY;
+        if (i == 2) t.cpu->step_batch = t.gpu->step_batch = 19;
         rk_status wanted = rk_model_train(t.cpu, &b.batch, &loss);
         assert_true(wanted != RK_OK);
         snprintf(said, sizeof said, "%s", rk_last_error());

@@ -352,6 +352,11 @@ static void test_refusals(void **state) {
     items[2] = 8;
     assert_int_equal(rk_model_n_steps(model), 0);
     rk_model_free(model);
+    f.options.step_batch = N - 1; /* and room for more, for predictions */
+    OK(rk_model_build(&f.options, &model));
+    FAILS(rk_model_train(model, &batch, &loss), RK_INVALID_ARGUMENT,
+          "the batch has 5 samples, but the model was created for up to 4");
+    rk_model_free(model);
     f.options.interactions = NULL;
     FAILS(rk_model_build(&f.options, &model), RK_INVALID_ARGUMENT,
           "a two_tower with history, popularity, in_batch or items that are keys needs the training data's "

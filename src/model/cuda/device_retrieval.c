@@ -21,7 +21,7 @@ static rk_status allocate_gathered_vectors(rk_model *model) {
 }
 
 rk_status rk_device_retrieval_create(rk_model *model, const rk_model_device *options) {
-    rk_candidate_loss_config config = rk_retrieval_loss_config(model, model->max_batch);
+    rk_candidate_loss_config config = rk_retrieval_loss_config(model);
     rk_device_candidate_loss_options how = {.tf32 = options->tf32};
     RK_TRY(rk_device_candidate_loss_create(model->cuda->device, &config, &how, &model->cuda->candidates));
     return model->ranks->is_distributed ? allocate_gathered_vectors(model) : RK_OK;

@@ -200,12 +200,12 @@ bool rk_retrieval_corrects_log_q(const rk_retrieval *r) {
     return r->section.log_q;
 }
 
-rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model, int64_t max_n) {
+rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model) {
     const rk_retrieval *r = model->retrieval;
     const rk_retrieval_section *s = &r->section;
     return (rk_candidate_loss_config){.kind = (rk_candidate_loss_kind)s->loss,
                                       .dim = rk_graph_shape(model->graph, r->user).cols,
-                                      .max_n = max_n,
+                                      .max_n = model->step_batch,
                                       .n_sampled = s->negatives,
                                       .in_batch = s->in_batch,
                                       .hard = s->hard,
@@ -215,11 +215,11 @@ rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model, int64_t
 }
 
 /* The loss, whose micro-batches are dealt out to trainers as the graph's are. */
-static rk_status create_candidate_loss(rk_model *model, const rk_model_options *o) {
+static rk_status create_candidate_loss(rk_model *model) {
     rk_retrieval *r = model->retrieval;
     const rk_ranks *ranks = model->ranks;
     r->n_micro_batches = ranks->n_micro_batches;
-    rk_candidate_loss_config config = rk_retrieval_loss_config(model, rk_model_step_batch(o));
+    rk_candidate_loss_config config = rk_retrieval_loss_config(model);
     config.n_micro_batches = (int32_t)ranks->n_micro_batches;
     config.first_micro_batch = (int32_t)ranks->first_micro_batches[ranks->rank];
     config.n_here = (int32_t)rk_ranks_n_micro_batches(ranks, ranks->rank);
@@ -253,5 +253,5 @@ rk_status rk_retrieval_create_loss(rk_model *model, const rk_model_options *o) {
     RK_TRY(rk_alloc((size_t)(o->max_batch + s->negatives), sizeof *r->log_q, &r->log_q));
     if (o->device) return RK_OK; /* which has a loss of its own */
     if (model->ranks->is_distributed) RK_TRY(rk_retrieval_ranks_init(model, &r->ranks));
-    return create_candidate_loss(model, o);
+    return create_candidate_loss(model);
 }

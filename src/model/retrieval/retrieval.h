@@ -33,8 +33,7 @@ bool rk_retrieval_corrects_log_q(const rk_retrieval *retrieval);
 /* [n + n_sampled]: logarithms of the items' probabilities to be candidates, valid until the next call; NULL
  * without correction. */
 const rk_real *rk_retrieval_log_q_of_candidates(rk_retrieval *retrieval, const rk_pairs *pairs);
-rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model,
-                                                  int64_t max_n); /* without its micro-batches */
+rk_candidate_loss_config rk_retrieval_loss_config(const rk_model *model); /* without its micro-batches */
 rk_status rk_retrieval_loss_not_finite_error(const rk_model *model, double loss);
 /* Samples of items with these ids [n] and empty users; a view of what is built in `memory`. */
 rk_status rk_retrieval_make_item_batch(const rk_model *model, const int64_t *ids, int64_t n,

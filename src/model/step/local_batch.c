@@ -43,10 +43,11 @@ rk_status rk_model_check_batch(const rk_model *model, const rk_rank_batch *rank_
     RK_FAIL_IF((batch->n && batch->n_dense && !batch->dense) || (batch->n_features && !batch->features),
                RK_INVALID_ARGUMENT, "the batch's dense numbers or features are missing");
     if (!labelled) return RK_OK;
-    RK_FAIL_IF(rank_batch->total > model->max_batch, RK_INVALID_ARGUMENT,
-               "the batch has %lld samples, but the model was created for up to %lld",
-               (long long)rank_batch->total, (long long)model->max_batch);
     bool pairs = rk_model_is_two_tower(model);
+    int64_t most = pairs ? model->step_batch : model->max_batch; /* a loss of pairs has room for a step */
+    RK_FAIL_IF(rank_batch->total > most, RK_INVALID_ARGUMENT,
+               "the batch has %lld samples, but the model was created for up to %lld",
+               (long long)rank_batch->total, (long long)most);
     RK_FAIL_IF(!batch->labels && !pairs, RK_INVALID_ARGUMENT, "training needs labels");
     RK_FAIL_IF(batch->n_tasks != model->n_tasks && !pairs, RK_INVALID_ARGUMENT,
                "the batch has %d labels a sample, but the model has %d tasks", batch->n_tasks,

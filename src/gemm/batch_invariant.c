@@ -51,11 +51,32 @@ static rk_panel_product_args make_panel_product_args(const rk_batch_invariant_ma
                                    .y = y};
 }
 
+/* Rows of a product at a time: what is read and written of them stays in the caches, since each strip of W's
+ * columns, or of dw, goes by all of them; but enough of them for what is read of a large W. Sums go on where
+ * they were, so bits do not depend on it. */
+static int64_t choose_rows_at_a_time(int64_t in, int64_t out) {
+    enum { TILE_ROWS = 12, LEAST = 4 * TILE_ROWS, CACHED_REALS = 1 << 14, WEIGHTS_A_ROW = 1 << 12 };
+    int64_t cached = CACHED_REALS / (in + out), worth = in * out / WEIGHTS_A_ROW;
+    int64_t rows = (cached > worth ? cached : worth) / TILE_ROWS * TILE_ROWS;
+    return rows > LEAST ? rows : LEAST;
+}
+
+static void multiply_some_rows_at_a_time(rk_panel_product_args args) {
+    const int64_t most = choose_rows_at_a_time(args.lines, args.out);
+    for (int64_t left = args.n; left > 0; left -= most) {
+        args.n = left < most ? left : most;
+        rk_panel_product(&args);
+        args.x += most * args.lines;
+        args.y += most * args.out;
+        if (args.begin) args.begin += most * args.out;
+    }
+}
+
 void rk_batch_invariant_matrix_multiply(const rk_batch_invariant_matrix *matrix, rk_lines lines, int64_t m,
                                         const rk_real *x, const rk_real *b, bool relu, rk_real *y) {
     rk_panel_product_args args = make_panel_product_args(matrix, lines, m, x, relu, y);
     args.bias = b;
-    rk_panel_product(&args);
+    multiply_some_rows_at_a_time(args);
 }
 
 void rk_batch_invariant_matrix_multiply_add(const rk_batch_invariant_matrix *matrix, int64_t m,
@@ -64,14 +85,24 @@ void rk_batch_invariant_matrix_multiply_add(const rk_batch_invariant_matrix *mat
     rk_panel_product_args args = make_panel_product_args(matrix, (rk_lines){0, matrix->in}, m, x, relu, y);
     args.begin = begin;
     args.bias = b;
-    rk_panel_product(&args);
+    multiply_some_rows_at_a_time(args);
 }
 
 void rk_batch_invariant_matrix_gradients(const rk_batch_invariant_matrix *transposed, int64_t m,
                                          const rk_real *x, const rk_real *dy, bool add_dw, rk_real *dw,
                                          bool add_dx, rk_real *dx) {
-    const rk_weight_gradient_args of_weights = {
-        .n = m, .in = transposed->out, .out = transposed->in, .x = x, .dy = dy, .add = add_dw, .dw = dw};
-    rk_weight_gradient(&of_weights);
+    const int64_t in = transposed->out, out = transposed->in, most = choose_rows_at_a_time(in, out);
+    int64_t first = 0;
+    do {
+        const rk_weight_gradient_args of_weights = {.n = m - first < most ? m - first : most,
+                                                    .in = in,
+                                                    .out = out,
+                                                    .x = x + first * in,
+                                                    .dy = dy + first * out,
+                                                    .add = add_dw || first > 0,
+                                                    .dw = dw};
+        rk_weight_gradient(&of_weights);
+        first += most;
+    } while (first < m); /* of no rows, too: dw is zeros */
     rk_batch_invariant_matrix_multiply_add(transposed, m, dy, add_dx ? dx : NULL, NULL, false, dx);
 }

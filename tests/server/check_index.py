@@ -37,12 +37,12 @@ class Index(Tests):
                 assert all(self.ask(s, {"context": user, "k": 10}) == [got] for user, got in zip(self.users[:9], many))
                 known = self.best(10, "--index", file, "--with-known")
                 assert self.ask(s, {"instances": self.users, "k": 10, "with_known": True}) == [known[user["user"]] for user in self.users]
-                # k of all items makes the search look at all lists, and lists of items narrow it.
+                # Where there are fewer than k items the search looks at all lists.
                 (items, scores), = self.ask(s, {"context": self.users[3], "k": 1000})
                 assert (items, scores) == self.best(FILMS, "--index", file)["u3"] and items == self.best(FILMS)["u3"][0]
                 alone, = self.ask(s, {"context": self.users[3], "k": 10, "filter": [*items[9:5:-1], items[2], items[2], "film, \"none\""]})
                 assert alone == ([items[2], *items[6:10]], [scores[2], *scores[6:10]])
-                assert self.ask(s, {"context": self.users[3], "k": 3, "filter": items[4:9], "exclude": [items[5], None]}) == [([items[4], *items[6:8]], [scores[4], *scores[6:8]])]
+                assert self.ask(s, {"context": self.users[3], "k": 10, "filter": items[4:9], "exclude": [items[5], None]}) == [([items[4], *items[6:9]], [scores[4], *scores[6:9]])]
                 assert self.ask(s, {"context": self.users[3], "k": 10, "filter": []}) == [([], [])]
                 assert not set(items[:4]) & set(self.ask(s, {"context": self.users[3], "k": 30, "exclude": items[:4]})[0][0])
                 assert self.ask(s, {"instances": [{"user": "nobody", "age": 30}, self.users[1]], "k": 10}) == [([], []), many[1]]

@@ -55,18 +55,24 @@ class Requests(Tests):
         """A float is the same value as JSON and as bytes, also where its text counts: 3.0 is 3, 0.1 is 0.1."""
         numbers = [3.0, 0.1, 1234567936.0, -2.5, 1e-7, 100000.0]
         with Server(self) as s:
+
+            def ask(user, tail=b""):
+                n, parameters = user["shape"], {"age": "INT64", "price": "FP64"}
+                others = [{"name": k, "shape": n, "datatype": parameters.get(k, "BYTES"), "data": [v] * n[0]} for k, v in self.instances[0].items() if k != "user"]
+                head = json.dumps({"inputs": [*others, {"name": "user", **user}]}).encode()
+                status, text, _ = s.ask("/v2/models/ads/infer", head + tail, headers={"Inference-Header-Content-Length": str(len(head))})
+                return {o["name"]: o["data"] for o in json.loads(text)["outputs"]}["click"]
+
             rows = [{**self.instances[0], "user": f"{n:.0f}" if n == int(n) else f"{n:g}"} for n in numbers]
             expected = [p["click"] for p in s.predict({"instances": rows})[1]["predictions"]]
-            others = [{"name": k, "shape": [6], "datatype": {"age": "INT64", "price": "FP64"}.get(k, "BYTES"), "data": [row[k] for row in rows]} for k in rows[0] if k != "user"]
             for datatype, code in ("FP32", "f"), ("FP64", "d"):
                 data = struct.pack(f"<6{code}", *numbers)
-                given = {"name": "user", "shape": [6], "datatype": datatype}
-                as_json, as_bytes = {**given, "data": list(struct.unpack(f"<6{code}", data))}, {**given, "parameters": {"binary_data_size": len(data)}}
-                for user, tail in (as_json, b""), (as_bytes, data):
-                    head = json.dumps({"inputs": [*others, user]}).encode()
-                    status, text, _ = s.ask("/v2/models/ads/infer", head + tail, headers={"Inference-Header-Content-Length": str(len(head))})
-                    outputs = {o["name"]: o["data"] for o in json.loads(text)["outputs"]}
-                    assert outputs["click"] == expected, (datatype, outputs, expected)
+                given = {"shape": [6], "datatype": datatype}
+                assert ask({**given, "data": list(struct.unpack(f"<6{code}", data))}) == expected, datatype
+                assert ask({**given, "parameters": {"binary_data_size": len(data)}}, data) == expected, datatype
+            for datatype, code, number in ("FP16", "e", 0.1), ("FP16", "e", 2049), ("FP32", "f", 16777217), ("FP64", "d", 2**53 + 1):  # what no such float is
+                data, given = struct.pack(f"<{code}", number), {"shape": [1], "datatype": datatype}
+                assert ask({**given, "data": [number]}) == ask({**given, "parameters": {"binary_data_size": len(data)}}, data), (datatype, number)
 
     def test_infer(self):
         with Server(self) as s:

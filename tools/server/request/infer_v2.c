@@ -109,15 +109,12 @@ static int64_t values_per_row(const tensor *t) {
 /* A number as it stands, or of a tensor of floats as the text of the float that it is: 3.0 is 3, as in
  * binary data. */
 static rk_status read_json_number(rk_json *json, int datatype, rk_span *text, char scratch[RK_NUMBER_BYTES]) {
-    int64_t whole;
     float single;
     double number;
     RK_TRY(rk_json_read_number(json, text));
-    if (rk_parse_i64(*text, &whole)) return RK_OK;
-    if (datatype == FP64 && rk_parse_f64(*text, &number))
-        *text = rk_format_f64(number, scratch);
-    else if ((datatype == FP16 || datatype == FP32) && rk_parse_f32(*text, &single))
-        *text = rk_format_f32(single, scratch);
+    if (datatype == FP64 && rk_parse_f64(*text, &number)) *text = rk_format_f64(number, scratch);
+    if ((datatype == FP32 || datatype == FP16) && rk_parse_f32(*text, &single))
+        *text = rk_format_f32(datatype == FP32 ? single : rk_f16_to_f32(rk_f16_from_f32(single)), scratch);
     return RK_OK;
 }
 

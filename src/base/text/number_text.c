@@ -1,5 +1,6 @@
 #include "base/text/number_text.h"
 
+#include <float.h>
 #include <math.h>
 
 static rk_span format_whole_or_decimal(double value, bool is_f32, char scratch[RK_NUMBER_BYTES]) {
@@ -8,7 +9,9 @@ static rk_span format_whole_or_decimal(double value, bool is_f32, char scratch[R
     bool is_whole = fabs(value) < past_ids && floor(value) == value;
     int n = is_whole ? rk_snprintf(scratch, RK_NUMBER_BYTES, "%.0f", value) : 0;
     double back = 0;
-    for (int digits = 6; digits <= (is_f32 ? 9 : 17) && !is_whole && back != value; digits++) {
+    /* A text of so many digits is printed again as it was, so fewer need no try. */
+    int digits = is_f32 || fabs(value) < DBL_MIN ? FLT_DIG : DBL_DIG;
+    for (; digits <= (is_f32 ? 9 : 17) && !is_whole && back != value; digits++) {
         n = rk_snprintf(scratch, RK_NUMBER_BYTES, "%.*g", digits, value);
         rk_span text = {scratch, (size_t)n};
         float narrow = 0;

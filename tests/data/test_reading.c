@@ -320,21 +320,25 @@ static void test_bad_typed_values(void **state) {
         {"{name: n, identity: 101, identity_offset: 1}",
          "column 'n': id -1 is not within 0 to 100\nhint: set the feature's 'identity_offset' to its least "
          "value, or use 'hash'"},
+        {"{name: least, identity: 9, identity_offset: 1}",
+         "column 'least': id -9223372036854775808 is not within 0 to 8\nhint: set the feature's "
+         "'identity_offset' to its least value, or use 'hash'"},
         {"{name: x, dense: true}", "column 'x': 'inf' is not a number"},
         {"{name: x, bucketize: [1]}", "column 'x': 'inf' is not a number"},
         {"{name: x2, column: x, dense: true, log1p: true}", "column 'x': 'inf' is not a number"},
     };
-    static const char *const names[] = {"n", "x", "y"};
-    static const rk_column_type types[] = {RK_COLUMN_I64, RK_COLUMN_F32, RK_COLUMN_F32};
+    static const char *const names[] = {"n", "x", "y", "least"};
+    static const rk_column_type types[] = {RK_COLUMN_I64, RK_COLUMN_F32, RK_COLUMN_F32, RK_COLUMN_I64};
     rk_columns rows;
     rk_rkb_writer *writer;
     char path[200];
     snprintf(path, sizeof path, "%s/typed.rkb", directory);
-    OK(rk_columns_init(&rows, 3, names, types));
+    OK(rk_columns_init(&rows, 4, names, types));
     for (int row = 0; row < 101; row++) {
         OK(rk_column_add_i64(&rows.columns[0], row));
         OK(rk_column_add_f32(&rows.columns[1], row == 77 ? (float)INFINITY : (float)row));
         OK(rk_column_add_f32(&rows.columns[2], 0));
+        OK(rk_column_add_i64(&rows.columns[3], INT64_MIN));
         OK(rk_columns_end_row(&rows));
     }
     OK(rk_rkb_writer_open(path, 0, &writer));
@@ -353,9 +357,9 @@ static void test_bad_typed_values(void **state) {
             &o.section, o.transforms,
             &(rk_dataset_options){.directory = directory, .split = "train", .batch_size = 1000}, &d));
         snprintf(expected, sizeof expected, "'%s': line %d: %s", path,
-                 i == 0   ? 101
-                 : i == 1 ? 1
-                          : 78,
+                 i == 0  ? 101
+                 : i < 3 ? 1
+                         : 78,
                  cases[i].message);
         FAILS(rk_dataset_next(d, &b), RK_BAD_DATA, expected);
         rk_dataset_free(d);

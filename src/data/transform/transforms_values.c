@@ -111,7 +111,7 @@ static rk_status id_of_value(const value_reader *k, const rk_column *column, int
                                                              : rk_parse_i64(text, &id);
         RK_FAIL_IF(!whole, RK_BAD_DATA, "column '%s': '%.*s' is not a whole number", rk_feature_column(f),
                    rk_span_printed_bytes(text), text.data);
-        *out = id - f->identity_offset;
+        if (__builtin_sub_overflow(id, f->identity_offset, out)) *out = id < 0 ? INT64_MIN : INT64_MAX;
         if (*out < 0 || *out >= f->identity)
             return rk_error_hint(
                 rk_error(RK_BAD_DATA, "column '%s': id %lld is not within 0 to %lld", rk_feature_column(f),

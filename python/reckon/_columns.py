@@ -41,7 +41,7 @@ def take(data: Any) -> Columns:
             if isinstance(error, Error):
                 raise
             raise BadData(f"the {type(data).__name__} gives no Arrow columns: {error}", "a column's values are of one type, and its name is there once") from error
-    if hasattr(data, "collect"):  # lazy frames of polars, of Spark
+    if hasattr(type(data), "collect"):  # lazy frames of polars, of Spark
         raise InvalidArgument(f"a {type(data).__name__} is a query, without rows so far", "give what it computes: of polars collect(), of Spark toPandas()")
     if hasattr(data, "columns") and hasattr(data, "__getitem__"):
         return _from_mapping({name: data[name] for name in data.columns})

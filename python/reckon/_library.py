@@ -112,9 +112,12 @@ def int64(value: Any, what: str) -> int:
 
 def float64(value: Any, what: str) -> float:
     """A number, NaN and infinities among them."""
-    if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
-        raise errors.InvalidArgument(f"{what} is a {type(value).__name__}, {value!r}", "give a number")
-    return float(value)
+    try:
+        if not isinstance(value, (str, bytes)):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise errors.InvalidArgument(f"{what} is a {type(value).__name__}, {value!r}", "give a number")
 
 
 def _whole_number(value: Any, what: str, least: int, most: int) -> int:

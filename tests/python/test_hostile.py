@@ -74,6 +74,9 @@ class Hostile(unittest.TestCase):
             self.refused("holds no columns\nhint: give a table", lambda: self.model.predict(rows), reckon.InvalidArgument)
         lazy = type("LazyFrame", (), {"columns": ["user"], "__getitem__": lambda self, name: self.rows[name], "collect": lambda self: self.rows})
         self.refused("a LazyFrame is a query, without rows so far\nhint: give what it computes", lambda: self.model.predict(lazy()), reckon.InvalidArgument)
+        table = type("Frame", (), {"columns": list(self.rows), "__getitem__": lambda _, name: self.rows[name]})()
+        table.collect = [1] * n  # a column's name, as an attribute
+        self.assertEqual(bits(self.model.predict(table)), self.want)
         self.assertEqual(bits(self.model.predict(dict(self.rows, more=[[1], None] * 50, **{"": ["x"] * n}))), self.want)  # columns that no feature reads
 
     def test_numbers(self):

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
-HOME = Path(os.environ.get("RECKON_TEST_DIR") or Path.home() / ".cache" / "reckon-tests")
+HOME = Path(os.environ.get("RECKON_TEST_DIR") or Path.home() / ".cache" / "reckon-tests").absolute()
 
 
 def install(name, wanted=None):

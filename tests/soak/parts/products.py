@@ -6,6 +6,7 @@ import json
 import math
 import re
 import struct
+import threading
 
 from parts import results, rows
 from parts.ids import Transforms
@@ -84,12 +85,16 @@ class Server:
         self.process = t.program.start(["serve", "--listen", "127.0.0.1:0", what], threads=t.threads("serve"))
 
     def __enter__(self):
-        said = ""
-        for line in self.process.stderr:
-            said += line
-            if port := re.search(r"serves at port (\d+)", line):
-                self.connection = http.client.HTTPConnection("127.0.0.1", int(port[1]), timeout=30)
-                return self
+        said, watch = "", threading.Timer(self.program.timeout, self.process.kill)
+        watch.start()
+        try:
+            for line in self.process.stderr:
+                said += line
+                if port := re.search(r"serves at port (\d+)", line):
+                    self.connection = http.client.HTTPConnection("127.0.0.1", int(port[1]), timeout=30)
+                    return self
+        finally:
+            watch.cancel()
         self.program.finish(self.process)
         if "this build cannot serve" in said:
             raise Refused(said)
@@ -106,7 +111,9 @@ class Server:
     def __exit__(self, *_):
         self.connection.close()
         self.process.terminate()
-        self.program.finish(self.process)
+        ended = self.program.finish(self.process)
+        if ended.code != 0:
+            raise Failure(f"serve {self.name} ends with {ended.code}: {ended.error()}")
 
 
 def columns_read(plan):
@@ -126,6 +133,8 @@ def printed(value):
 def compare(t, rows, answers, lines):
     header, *lines = lines
     names = header.split(",")[1:]
+    if len(answers) != len(rows):
+        raise Failure(f"{len(answers)} answers to {len(rows)} rows")
     for i, row in enumerate(rows):
         answer = answers[i]
         answer = answer if isinstance(answer, dict) else {names[0]: answer}
@@ -228,19 +237,17 @@ def vectors_of(t, tower, *more):
     return {name: values[i * shape[1] : (i + 1) * shape[1]] for i, name in enumerate(names)}
 
 
-def ranked(user, items, left_out, k):
-    """The k best items of a user with their scores, by the definition."""
-    scores = [(math.fsum(a * b for a, b in zip(user, v)), item) for item, v in items.items() if item not in left_out]
-    return sorted(scores, key=lambda pair: -pair[0])[:k]
-
-
-def same_list(user, wanted, given):
-    """Items whose scores are as good as those of the definition, each once, best first."""
+def same_list(user, items, left_out, k, given):
+    """The k items whose vectors score best with the user's, each once and with its score, best first."""
+    scores = {item: math.fsum(a * b for a, b in zip(user, v)) for item, v in items.items() if item not in left_out}
+    wanted = sorted(scores.values(), reverse=True)[:k]
     if len(given) != len(wanted) or len({item for _, item in given}) != len(given):
-        raise Failure(f"user {user}: {len(wanted)} items should be listed, {given} are")
-    for (score, item), (own, _) in zip(wanted, given):
-        if abs(score - own) > 1e-5 * max(1, abs(score)):
-            raise Failure(f"user {user}: an item with {score} ({item}) should be where one with {own} is: {given}")
+        raise Failure(f"{len(wanted)} items should be listed, {given} are")
+    for best, (told, item) in zip(wanted, given):
+        if item not in scores:
+            raise Failure(f"{item} should not be listed: {given}")
+        if max(abs(best - told), abs(scores[item] - told)) > 1e-5 * max(1, abs(best)):
+            raise Failure(f"{item}, with {scores[item]}, is where an item with {best} should be: {given}")
 
 
 def recommended(t):
@@ -262,7 +269,7 @@ def recommended(t):
         raise Failure(f"recommendations and vectors are of other users: {sorted(lists.keys() ^ users.keys())[:5]}")
     for user, given in lists.items():
         left_out = set() if with_known else known.get(user, set())
-        same_list(user, ranked(users[user], items, left_out, k), given)
+        same_list(users[user], items, left_out, k, given)
     with Server(t, "a") as server:
         asked = t.case.chance("users").sample(sorted(lists), min(3, len(lists)))
         rows = {row["user"]: row for row in reversed(t.rows["test"])}

@@ -108,6 +108,9 @@ class Program:
                 os.killpg(process.pid, signal.SIGKILL)
                 err = process.communicate()[1]
                 raise Failure(f"hangs: no end within {took:.0f} s\n{err[-2000:]}") from None
+            except BaseException:  # Ctrl-C is not for the process, which has a session of its own
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
 
     def finish(self, process, killed=False):
         out, err = self.communicate(process)

@@ -219,7 +219,6 @@ def beside(t):
     results.same_end(t.work / "a", t.work / "b", "with eval beside it")
 
 
-# Name: the relation, and how often it is drawn.
 def storage(t):
     """docs/dynamic_tables.md: whether rows are on a disk, and how many of them are in memory, changes no bit."""
     plan = t.make(change=spread_if_wished(t))
@@ -252,6 +251,14 @@ def storage(t):
         raise Failure("predictions differ by where rows are")
 
 
+def reference(t):
+    """docs/optimizers.md, docs/models.md: a small model's parameters and slots are those of the equations, computed in numpy."""
+    from parts.reference import compare  # needs numpy
+
+    compare(t)
+
+
+# Name: the relation, and how often it is drawn.
 ALL = {
     "threads": (threads, 2),
     "instructions": (instructions, 1),
@@ -273,4 +280,7 @@ ALL = {
     "converted": (converted, 2),
     "recommended": (recommended, 1),
     "onnx": (in_onnxruntime, 0),
+    "reference": (reference, 0),
 }
+# Those that numpy or more is needed for: drawn only where they are asked for, in the environment of tests/requirements/onnx.txt.
+NEED_PACKAGES = {"onnx", "reference"}

@@ -26,6 +26,7 @@ DEFAULTS = {
     "clip_weight_min": -np.inf,
     "clip_weight_max": np.inf,
     "schedule": {},
+    "noise": 0,  # not of a run file: that part of a root is added to it, where ftrl takes the difference of two
 }
 DEFAULTS_OF = {
     "rowwise_adagrad": {"initial_accumulator": 0},
@@ -103,7 +104,7 @@ def rowwise_adam(o, w, g, s):
 def ftrl(o, w, g, s):
     before, s["n"] = s["n"], s["n"] + g**2
     root, root_before = s["n"] ** -o.learning_rate_power, before**-o.learning_rate_power
-    z = s["z"] = s["z"] + g - (root - root_before) / o.rate * w
+    z = s["z"] = s["z"] + g - (root * (1 + o.noise) - root_before) / o.rate * w
     return np.where(np.abs(z) <= o.l1, 0, (np.sign(z) * o.l1 - z) / ((root + o.beta) / o.rate + 2 * o.l2))
 
 

@@ -70,6 +70,15 @@ def features_of(case, dynamic):
     return [{"name": "user", **user}, {"name": "tags", "separator": "|", **tags, **weights}, {"name": "x", "dense": True}]
 
 
+def dynamic_table(case, name):
+    return {
+        "name": name,
+        "max_capacity": 1000,
+        "eviction": {"policy": "none"},
+        "admission": {"min_count": case.one_of(f"min_count/{name}", 1, [1, 2, 9])},
+    }
+
+
 def draw_rows(case, n, regression):
     r, targets = case.chance("rows"), ["", "1.5", "-0.5", "0.25"] if regression else ["", "0", "1", "0.25"]
     out = []
@@ -103,7 +112,7 @@ def make(t):
     """Draw the case, write its rows and run.yaml."""
     case = t.case
     kind = case.one_of("kind", "dnn", ["dnn", "dnn", "dnn", "lr", "wide_deep"])
-    dynamic = [name for name in IDS if case.maybe(f"dynamic/{name}", 0.2)]
+    dynamic = [name for name in IDS if case.maybe(f"dynamic/{name}", 0.3)]
     labels = labels_of(case, kind)
     data = {"train": "train.csv", "shuffle": False, "labels": labels, "features": features_of(case, dynamic)}
     if case.maybe("weights", 0.6):
@@ -115,7 +124,7 @@ def make(t):
         "l2_full": 0 if dynamic else case.one_of("l2_full", 0, [0, 0.02]),
         "initializer": {"kind": "normal", "stddev": 0.3},
         "optimizer": optimizer_of(case, "rows"),
-        "tables": [{"name": name, "max_capacity": 1000, "eviction": {"policy": "none"}} for name in dynamic],
+        "tables": [dynamic_table(case, name) for name in dynamic],
     }
     train = {
         "batch_size": case.one_of("batch", 16, [8, 16, 64]),

@@ -71,7 +71,7 @@ static rk_status init_found_columns(const rk_data_section *section, bool is_text
 }
 
 static void exclude_lossy_types(const rk_column *column, found_column *held) {
-    char scratch[RK_VALUE_BYTES];
+    char scratch[RK_NUMBER_BYTES];
     for (int64_t v = 0; v < column->n_values && narrowest_type(held->types) != RK_COLUMN_TEXT; v++)
         held->types &= rk_find_lossless_types(rk_value_as_text(column, v, scratch), held->is_number);
 }

@@ -43,7 +43,7 @@ static bool spans_equal(rk_span a, rk_span b) {
 }
 
 unsigned rk_find_lossless_types(rk_span text, bool is_number) {
-    char scratch[RK_VALUE_BYTES];
+    char scratch[RK_NUMBER_BYTES];
     int64_t whole;
     double x;
     unsigned types = 1u << RK_COLUMN_TEXT;
@@ -94,7 +94,7 @@ static rk_status append_typed_value(rk_column *to, const rk_column *from, int64_
     int64_t whole = 0;
     double x = 0;
     const bool is_whole = to->type == RK_COLUMN_I64;
-    char scratch[RK_VALUE_BYTES];
+    char scratch[RK_NUMBER_BYTES];
     if (to->type == RK_COLUMN_TEXT) return rk_column_add_text(to, rk_value_as_text(from, value, scratch));
     if (is_whole && from->type == RK_COLUMN_I64) return rk_column_add_i64(to, from->i64[value]);
     RK_FAIL_IF(is_whole ? !rk_parse_i64(rk_value_as_text(from, value, scratch), &whole)
@@ -150,7 +150,7 @@ static bool has_joining_character(rk_span text) {
 static rk_status join_values(rk_file_output *o, const rk_columns *rows, int32_t c, int64_t row,
                              rk_buffer *field) {
     const rk_column *column = &rows->columns[c];
-    char scratch[RK_VALUE_BYTES];
+    char scratch[RK_NUMBER_BYTES];
     rk_buffer_clear(field);
     for (int64_t begin = column->offsets[row], v = begin; v < column->offsets[row + 1]; v++) {
         rk_span text = rk_value_as_text(column, v, scratch);
@@ -210,7 +210,7 @@ static rk_status check_libsvm_columns(const rk_columns *rows, int32_t label, int
 }
 
 static void format_f32(float x, rk_buffer *out) {
-    char scratch[RK_VALUE_BYTES];
+    char scratch[RK_NUMBER_BYTES];
     rk_span text = rk_format_f32(x, scratch);
     rk_buffer_append(out, text.data, text.n_bytes);
 }

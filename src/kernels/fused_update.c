@@ -420,13 +420,14 @@ static __attribute__((noinline)) void update_rows_of_part(const rk_fused_update_
     }
 }
 
+/* Not of narrow rows: f16 values are decoded by way of denormal ones. */
+static unsigned begin_flushing_denormals_of_rows(const rk_fused_update_args *a) {
+    return begin_flushing_denormals(a->rows.dtype == RK_F32);
+}
+
 void RK_KERNEL_NAME(rk_fused_update)(const rk_fused_update_args *args) {
     const rk_fused_update_args own = *args; /* its own: stores of rows cannot change it */
-    if (own.rows.dtype != RK_F32) {
-        update_rows_of_part(&own); /* f16 values are decoded by way of denormal ones */
-        return;
-    }
-    unsigned mode = begin_flushing_denormals();
+    unsigned mode = begin_flushing_denormals_of_rows(&own);
     update_rows_of_part(&own);
     end_flushing_denormals(mode);
 }
@@ -470,11 +471,7 @@ static __attribute__((noinline)) void sum_gradients_of_all_rows(const rk_sum_row
 
 void RK_KERNEL_NAME(rk_sum_row_gradients)(const rk_sum_row_gradients_args *args) {
     const rk_fused_update_args own = args->from;
-    if (own.rows.dtype != RK_F32) {
-        sum_gradients_of_all_rows(args, &own);
-        return;
-    }
-    unsigned mode = begin_flushing_denormals();
+    unsigned mode = begin_flushing_denormals_of_rows(&own);
     sum_gradients_of_all_rows(args, &own);
     end_flushing_denormals(mode);
 }

@@ -10,7 +10,7 @@ static __attribute__((noinline)) void step_row(const rk_update *update, float *w
 
 void RK_KERNEL_NAME(rk_optimizer_step)(const rk_update *update, float *w, float *slot0, float *slot1,
                                        float *g, int64_t dim) {
-    unsigned mode = begin_flushing_denormals();
+    unsigned mode = begin_flushing_denormals(true);
     step_row(update, w, slot0, slot1, g, dim);
     end_flushing_denormals(mode);
 }

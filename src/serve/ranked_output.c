@@ -18,7 +18,7 @@ rk_status rk_ranked_output_open(const char *path, rk_recommend_format format, co
 }
 
 static void write_score_text(rk_buffer *line, float score) {
-    char scratch[RK_VALUE_BYTES];
+    char scratch[RK_NUMBER_BYTES];
     rk_span text = rk_format_f32(score, scratch);
     rk_buffer_append(line, text.data, text.n_bytes);
 }

@@ -61,7 +61,7 @@ static void add_rows(const rk_columns *rows, rk_buffer *out) {
     for (int64_t row = 0; row < rows->n_rows; row++) {
         for (int32_t c = 0; c < rows->n_columns; c++) {
             const rk_column *column = &rows->columns[c];
-            char room[RK_VALUE_BYTES];
+            char room[RK_NUMBER_BYTES];
             for (int64_t v = column->offsets[row]; v < column->offsets[row + 1]; v++) {
                 rk_span text = rk_value_as_text(column, v, room);
                 rk_buffer_printf(out, "%zu:", text.n_bytes);
@@ -123,7 +123,7 @@ static int64_t libsvm_rows(const char *data, size_t n, rk_buffer *out) {
         rk_status status = rk_libsvm_parse(data + at, length, &row);
         n_bad += status != RK_OK;
         if (status != RK_OK || row.n_labels == 0) continue;
-        char room[RK_VALUE_BYTES];
+        char room[RK_NUMBER_BYTES];
         for (size_t i = 0; i < row.n_labels; i++) {
             rk_span text = rk_format_f32(row.labels[i], room);
             rk_buffer_printf(out, "%zu:%.*s", text.n_bytes, (int)text.n_bytes, text.data);

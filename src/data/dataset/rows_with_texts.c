@@ -90,7 +90,7 @@ void rk_rows_with_texts_free(rk_rows_with_texts *r) {
 
 /* The text of a column in a row of the chunk. */
 static rk_span read_text(const rk_rows_with_texts *r, size_t column, int64_t row,
-                         char scratch[RK_VALUE_BYTES]) {
+                         char scratch[RK_NUMBER_BYTES]) {
     rk_values values = rk_joined_rows_get_values(&r->reader, &r->chunk->columns,
                                                  (int32_t)(r->transforms->n_names + column), row);
     return values.begin < values.end ? rk_value_as_text(values.column, values.begin, scratch)
@@ -99,7 +99,7 @@ static rk_span read_text(const rk_rows_with_texts *r, size_t column, int64_t row
 
 /* What stands beside a row that is in the window. */
 static rk_status copy_texts(rk_rows_with_texts *r, int64_t chunk_row, int64_t number) {
-    char scratch[RK_VALUE_BYTES];
+    char scratch[RK_NUMBER_BYTES];
     size_t i = (size_t)(r->window.n_rows - 1);
     RK_TRY(rk_reserve(&r->rows, &r->rows_capacity, i + 1, sizeof *r->rows));
     RK_TRY(rk_reserve(&r->ends, &r->ends_capacity, (i + 1) * r->n_columns, sizeof *r->ends));
@@ -134,7 +134,7 @@ static rk_status is_row_wanted(rk_rows_with_texts *r, rk_span text, bool *wanted
 /* The chunk's row at hand into the window, unless it is another split's or not wanted. */
 static rk_status add_row_to_window(rk_rows_with_texts *r) {
     int64_t row = r->at++, file_row = r->file_row++;
-    char scratch[RK_VALUE_BYTES];
+    char scratch[RK_NUMBER_BYTES];
     rk_span first = {"", 0};
     bool wanted = true;
     if (!rk_split_files_have_row(&r->files, r->section, file_row)) return RK_OK;

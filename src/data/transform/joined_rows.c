@@ -198,7 +198,7 @@ rk_values rk_joined_rows_get_values(const rk_joined_rows *r, const rk_columns *c
     if (binding.join >= 0) {
         const rk_join *join = &r->joins[binding.join];
         const rk_column *keys = &chunk->columns[join->key_column];
-        char scratch[RK_VALUE_BYTES];
+        char scratch[RK_NUMBER_BYTES];
         int64_t found =
             keys->offsets[row] < keys->offsets[row + 1]
                 ? rk_vocabulary_find(&join->keys, rk_value_as_text(keys, keys->offsets[row], scratch))
@@ -211,7 +211,7 @@ rk_values rk_joined_rows_get_values(const rk_joined_rows *r, const rk_columns *c
     return (rk_values){column, column->offsets[row], column->offsets[row + 1]};
 }
 
-rk_span rk_value_as_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]) {
+rk_span rk_value_as_text(const rk_column *column, int64_t value, char scratch[RK_NUMBER_BYTES]) {
     if (column->type == RK_COLUMN_TEXT) return rk_column_text(column, value);
     if (column->type == RK_COLUMN_I64) {
         const int64_t bits = column->i64[value];

@@ -54,8 +54,7 @@ rk_values rk_joined_rows_get_values(const rk_joined_rows *rows, const rk_columns
                                     int64_t row);
 
 /* One value as text (numbers are written into scratch) or as a number; false: it is not one. */
-enum { RK_VALUE_BYTES = RK_NUMBER_BYTES };
-rk_span rk_value_as_text(const rk_column *column, int64_t value, char scratch[RK_VALUE_BYTES]);
+rk_span rk_value_as_text(const rk_column *column, int64_t value, char scratch[RK_NUMBER_BYTES]);
 bool rk_value_as_number(const rk_column *column, int64_t value, double *out);
 
 #endif

@@ -67,7 +67,7 @@ static void add_to_moments(gatherer *g, double x) {
 static rk_status gather_training_value(void *context, const rk_column *column, int64_t value, rk_span text) {
     gatherer *g = context;
     int64_t number;
-    char scratch[RK_VALUE_BYTES];
+    char scratch[RK_NUMBER_BYTES];
     if (builds_vocabulary(g->f))
         return rk_vocabulary_add(&g->counts, column ? rk_value_as_text(column, value, scratch) : text, 1,
                                  &number);

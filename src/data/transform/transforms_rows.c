@@ -54,7 +54,7 @@ static rk_status read_label(const rk_label_section *label, rk_values values, flo
     if (values.begin == values.end)
         return rk_error_hint(rk_error(RK_BAD_DATA, "the label '%s' is missing", column),
                              "if rows may lack this label, set its 'optional: true'");
-    char scratch[RK_VALUE_BYTES];
+    char scratch[RK_NUMBER_BYTES];
     rk_span text = rk_value_as_text(values.column, values.begin, scratch);
     if (label->n_positive) {
         *out = 0;
@@ -115,7 +115,7 @@ static void read_groups(const rk_transforms *t, const rk_piece *piece, rk_window
     for (int64_t i = 0; i < piece->n; i++) {
         rk_values values =
             rk_joined_rows_get_values(piece->rows, piece->chunk, t->group_name, piece->first + i);
-        char scratch[RK_VALUE_BYTES];
+        char scratch[RK_NUMBER_BYTES];
         rk_span text = values.begin < values.end ? rk_value_as_text(values.column, values.begin, scratch)
                                                  : (rk_span){"", 0};
         out->groups[out->n_rows + i] = (int64_t)(rk_hash_bytes(text.data, text.n_bytes, 0) >> 1);
@@ -123,7 +123,7 @@ static void read_groups(const rk_transforms *t, const rk_piece *piece, rk_window
 }
 
 static rk_status timestamp_error(const rk_data_section *s, rk_values values) {
-    char scratch[RK_VALUE_BYTES];
+    char scratch[RK_NUMBER_BYTES];
     if (values.begin == values.end)
         return rk_error_hint(rk_error(RK_BAD_DATA, "column '%s': the timestamp is missing", s->timestamp),
                              "'on_bad_row: skip' leaves such rows out");

@@ -44,7 +44,7 @@ static rk_status parse_number_of_value(const value_reader *k, const rk_column *c
                                        rk_span text, double *out) {
     bool ok = column ? rk_value_as_number(column, value, out) : rk_parse_f64(text, out);
     if (ok && isfinite(*out)) return RK_OK;
-    char scratch[RK_VALUE_BYTES];
+    char scratch[RK_NUMBER_BYTES];
     if (column) text = rk_value_as_text(column, value, scratch);
     return rk_error(RK_BAD_DATA, "column '%s': '%.*s' is not a number", rk_feature_column(k->f),
                     rk_span_printed_bytes(text), text.data);
@@ -101,7 +101,7 @@ static rk_status id_of_value(const value_reader *k, const rk_column *column, int
                              int64_t *out) {
     const rk_data_feature *f = k->f;
     double x;
-    char scratch[RK_VALUE_BYTES];
+    char scratch[RK_NUMBER_BYTES];
     if (column) text = rk_value_as_text(column, value, scratch);
     if (f->hash) {
         *out = rk_feature_hash(f, rk_hash_bytes(text.data, text.n_bytes, (uint64_t)f->hash_seed));
@@ -192,7 +192,7 @@ static bool split_next_weight(value_reader *k, rk_span *out) {
 /* The number that belongs to the next id. */
 static rk_status read_weight(value_reader *k, double *out) {
     rk_span text;
-    char scratch[RK_VALUE_BYTES];
+    char scratch[RK_NUMBER_BYTES];
     bool splits = are_weights_split(k),
          found = splits ? split_next_weight(k, &text) : k->weights.begin < k->weights.end;
     RK_FAIL_IF(!found, RK_BAD_DATA, "column '%s': fewer weights than ids", k->f->weights);

@@ -103,7 +103,7 @@ static inline const rk_index_line *rk_key_bucket_first_line(const rk_key_bucket 
 }
 static inline const rk_index_line *rk_key_bucket_next_line(const rk_key_bucket *bucket,
                                                            const rk_index_line *line) {
-    return line + 1 == bucket->lines + bucket->n_lines ? bucket->lines : line + 1;
+    return bucket->lines + rk_key_next_entry((uint32_t)(line - bucket->lines), bucket->n_lines);
 }
 static inline int64_t rk_key_bucket_guess_row(const rk_key_bucket *bucket, uint64_t hash) {
     if (bucket->n == 0) return 0;

@@ -201,6 +201,7 @@ rk_status rk_graph_finish(rk_graph *graph, int64_t max_batch, bool training) {
     RK_FAIL_IF(max_batch < 1, RK_INVALID_ARGUMENT, "a graph's largest batch must be 1 or more, not %lld",
                (long long)max_batch);
     graph->max_batch = max_batch;
+    if (graph->step_batch == 0) graph->step_batch = max_batch;
     if (graph->n_micro_batches == 0) rk_graph_set_micro_batches(graph, 1, (rk_graph_local_part){0, 1});
     graph->training = training;
     RK_TRY(rk_graph_plan_memory(graph));

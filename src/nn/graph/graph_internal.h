@@ -52,7 +52,7 @@ struct rk_graph {
     bool keeps;               /* the memory holds the whole batch, */
     bool node_by_node;        /* and nodes run one by one */
     int64_t max_batch, block; /* samples */
-    int64_t step_batch;       /* those of a training step; 0: max_batch */
+    int64_t step_batch;       /* those of a training step */
     int64_t n_micro_batches,
         micro_batch; /* of the batch, and samples of each; only the batch's last ones may have fewer */
     rk_graph_local_part local; /* set by the caller: which micro-batches run here */

@@ -192,8 +192,7 @@ static rk_status add_intervals_of_node(planner *p, const times *t, const rk_grap
  * gradients, which takes as long as the products if they are not in the cache and the block is short; of many
  * parameters that outweighs the values' way through memory. */
 static int64_t choose_block_samples(const rk_graph *graph) {
-    int64_t step = graph->step_batch ? graph->step_batch : graph->max_batch;
-    int64_t micro_batch = (step + graph->n_micro_batches - 1) / graph->n_micro_batches;
+    int64_t micro_batch = (graph->step_batch + graph->n_micro_batches - 1) / graph->n_micro_batches;
     int64_t width = 0, more = graph->gradient_reals >= MANY_REALS ? 2 : 1;
     int64_t block = MAX_BLOCK * more, most_reals = BLOCK_REALS * more,
             least = graph->gradient_reals <= CACHED_REALS ? MIN_BLOCK : MIN_GROUP;

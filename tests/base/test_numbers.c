@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "base/text/number_text.h"
 #include "base/text/text.h"
 
 static rk_span span(const char *text) {
@@ -145,6 +146,61 @@ static void test_numbers_to_text(void **state) {
     }
 }
 
+/* The C library's text of as few digits as read back; of a whole number below 2^63 all of them. */
+static void check_shortest_text(double value, bool is_f32) {
+    char expected[64], room[RK_NUMBER_BYTES];
+    double back = 0;
+    bool is_whole = fabs(value) < 0x1p63 && floor(value) == value;
+    int n = snprintf(expected, sizeof expected, "%.0f", value);
+    for (int digits = FLT_DIG; !is_whole && digits <= (is_f32 ? 9 : 17) && back != value; digits++) {
+        n = snprintf(expected, sizeof expected, "%.*g", digits, value);
+        back = strtod(expected, NULL);
+        if (is_f32) back = (double)(float)back;
+    }
+    rk_span text = is_f32 ? rk_format_f32((float)value, room) : rk_format_f64(value, room);
+    assert_int_equal(text.n_bytes, n);
+    assert_memory_equal(text.data, expected, (size_t)n);
+}
+
+/* Any bits; what people write; fractions of few bits; the neighbours of powers of two. */
+static double draw_number(rk_rng *rng, int kind) {
+    uint64_t bits = (rk_rng_below(rng, UINT64_MAX) >> 12) | (1003 + rk_rng_below(rng, 72)) << 52;
+    double value = 0;
+    if (kind == 0) bits = rk_rng_below(rng, UINT64_MAX);
+    memcpy(&value, &bits, sizeof value);
+    if (kind == 2)
+        value = (double)(rk_rng_below(rng, 100000000) >> rk_rng_below(rng, 27)) /
+                pow(10, (double)rk_rng_below(rng, 15));
+    if (kind == 3) value = ldexp((double)rk_rng_below(rng, 1024), -(int)rk_rng_below(rng, 30));
+    if (kind == 4) value = nextafter(ldexp(1, (int)rk_rng_below(rng, 84) - 20), (double)rk_rng_below(rng, 2));
+    return rk_rng_below(rng, 2) ? -value : value;
+}
+
+static void test_floats_to_text(void **state) {
+    (void)state;
+    static const double chosen[] = {0.0,    -0.0,         1e-4,    1e-5,    9.9999999e-5,      1e-11, 1e-6,
+                                    0x1p63, 0x1p63 - 512, DBL_MIN, DBL_MAX, 8388607.5,         1e15,  1e22,
+                                    1e23,   0.1 + 0.2,    2.5e-9,  1.0 / 3, 9007199254740991.5};
+    rk_rng rng = {8, 5, 0};
+    for (size_t i = 0; i < sizeof chosen / sizeof *chosen; i++) {
+        check_shortest_text(chosen[i], false);
+        if (chosen[i] < (double)FLT_MAX) check_shortest_text((double)(float)chosen[i], true);
+    }
+    for (int k = 0; k < 100000; k++) {
+        double value = draw_number(&rng, k % 5);
+        float narrow = (float)value;
+        if (isfinite(value)) check_shortest_text(value, false);
+        if (isfinite(narrow)) check_shortest_text((double)narrow, true);
+    }
+    char room[RK_NUMBER_BYTES];
+    rk_span text = rk_format_f32(-NAN, room);
+    assert_int_equal(text.n_bytes, 3);
+    assert_memory_equal(text.data, "nan", 3);
+    text = rk_format_f64(-(double)INFINITY, room);
+    assert_int_equal(text.n_bytes, 4);
+    assert_memory_equal(text.data, "-inf", 4);
+}
+
 static void test_memory_available(void **state) {
     (void)state;
     uint64_t bytes = rk_memory_available();
@@ -243,6 +299,7 @@ int main(void) {
         cmocka_unit_test(test_hashes),
         cmocka_unit_test(test_numbers_from_text),
         cmocka_unit_test(test_numbers_to_text),
+        cmocka_unit_test(test_floats_to_text),
         cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_memory_available),
         cmocka_unit_test(test_bf16),

@@ -3,9 +3,9 @@
  *
  *     bench_dynamic DIRECTORY [--optimizer rowwise_adagrad|adam] [--min_count 1] [--steps 20] [--threads 0]
  *
- * One line of JSON: seconds of each step of both, which take turns in who goes first, after each row was used
- * once; and the bytes that keys take for each row beside its values. A key is a mix of its id's bits, and the
- * outputs are compared. */
+ * One line of JSON: seconds of each step of both and of the smallest loop that finds the batch's keys
+ * (find_keys.h), which take turns in who goes first, after each row was used once; and the bytes that keys
+ * take for each row beside its values. A key is a mix of its id's bits, and the outputs are compared. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,7 @@
 #include <reckon/reckon.h>
 
 #include "embedding/local/collection_internal.h"
+#include "find_keys.h"
 #include "workload.h"
 
 enum { FILLED_AT_ONCE = 65536 };
@@ -22,6 +23,7 @@ typedef struct side {
     rk_activation *activations;
     float *out;
     double *seconds;
+    rk_ids *ids; /* [n_features] of the batch at hand */
     bool has_keys;
 } side;
 
@@ -138,8 +140,8 @@ int main(int argc, char **argv) {
     float *gradient = load_array(argv[1], "gradient", ".f32", w.n * width * 4);
     if (!gradient) die("no gradient.f32");
     rk_activation *gradients = workload_columns(&w, gradient, width);
-    rk_ids *ids = calloc((size_t)w.n_features, sizeof *ids), *keys = map_ids_to_keys(&w);
-    side sides[2] = {{.has_keys = false}, {.has_keys = true}};
+    rk_ids *keys = map_ids_to_keys(&w);
+    side sides[2] = {{.ids = calloc((size_t)w.n_features, sizeof(rk_ids))}, {.has_keys = true}};
     for (int i = 0; i < 2; i++) {
         sides[i].out = huge_floats(w.n * width, 0);
         sides[i].activations = workload_columns(&w, sides[i].out, width);
@@ -147,14 +149,21 @@ int main(int argc, char **argv) {
         create_collection(&w, &optimizer, atoll(option(argc, argv, "--min_count", "1")), &sides[i]);
         fill_rows(&w, &sides[i]);
     }
+    const double key_bytes = measure_key_bytes(&sides[1]);
+    key_finder *finder = key_finder_of(&w, key_bytes - sizeof(rk_key_info), sizeof(rk_key_info));
+    double *find_seconds = calloc((size_t)steps, sizeof *find_seconds);
+    key_finder_tune(finder);
     for (int64_t s = -2; s < steps; s++) {
         int64_t b = (s + 2) % w.n_batches;
-        (void)workload_batch(&w, b, ids);
-        for (int k = 0; k < 2; k++) {
-            side *now = &sides[(s + 2 + k) % 2];
-            double begin = seconds_now();
-            run_step(now, w.n, now->has_keys ? keys + b * w.n_features : ids, gradients);
-            if (s >= 0) now->seconds[s] = seconds_now() - begin;
+        (void)workload_batch(&w, b, sides[0].ids);
+        sides[1].ids = keys + b * w.n_features;
+        for (int64_t k = s + 2; k < s + 5; k++) {
+            double begin = seconds_now(), *seconds = k % 3 < 2 ? sides[k % 3].seconds : find_seconds;
+            if (k % 3 < 2)
+                run_step(&sides[k % 3], w.n, sides[k % 3].ids, gradients);
+            else
+                key_finder_find_batch(finder, b);
+            if (s >= 0) seconds[s] = seconds_now() - begin;
         }
         if (memcmp(sides[0].out, sides[1].out, (size_t)(w.n * width) * sizeof(float)) != 0)
             die("the tables' outputs differ");
@@ -162,7 +171,8 @@ int main(int argc, char **argv) {
     printf("{");
     print_seconds("static", sides[0].seconds, steps);
     print_seconds("dynamic", sides[1].seconds, steps);
-    printf("\"key_bytes\": %.2f, \"peak_bytes\": %lld, \"isa\": \"%s\", \"threads\": %d}\n",
-           measure_key_bytes(&sides[1]), (long long)peak_bytes(), rk_runtime_isa(), rk_threads());
+    print_seconds("find", find_seconds, steps);
+    printf("\"key_bytes\": %.2f, \"peak_bytes\": %lld, \"isa\": \"%s\", \"threads\": %d}\n", key_bytes,
+           (long long)peak_bytes(), rk_runtime_isa(), rk_threads());
     return 0;
 }

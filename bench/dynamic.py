@@ -13,7 +13,7 @@ PROGRAMS = ROOT / "build" / "bench"
 GOAL, GOAL_BYTES, GOAL_DISK = 1.10, 26, 2
 NOTES = ("(a) Lookup, backward and update (rowwise Adagrad) of batches of zipf(1.05) ids, summed: on a dynamic table whose keys are 64-bit mixes of the ids, and on a static table that has a row for each id. Every row is in use before the time begins. The dynamic "
          "table may have a tenth more, as buckets are not equally full, and no key comes or goes. Both are in one process and take turns, a step each, in changing order; their outputs are compared to the bit. `x` is the dynamic table's time by the static one's, the median of a process's steps, of which `rounds` processes "
-         "ran. (b) A step on a dynamic table with memory for a share of its rows, the others on a disk, by the same step with all rows in memory: lookup, backward and update of a batch of zipf(1.05) keys that is drawn anew for each step, by turns in one process; `beside` is the time of arithmetic between "
+         "ran. `floor` is the static table's time and that of the smallest loop that finds the keys, by the static table's: of each key of the batch once, one line of an index and what is known of its row, in memory as large as the table's and fetched ahead, and each use's row; which keys are equal is known beforehand. (b) A step on a dynamic table with memory for a share of its rows, the others on a disk, by the same step with all rows in memory: lookup, backward and update of a batch of zipf(1.05) keys that is drawn anew for each step, by turns in one process; `beside` is the time of arithmetic between "
          "lookup and update, where a model has its dense part. Rows of the next batch are read meanwhile, and a step ends when they are. Bytes a row are those of keys, last batches, counts and index for each row of the capacity, beside the row and its slots.")
 
 
@@ -27,7 +27,7 @@ def cases(small):
 def measure_case(case, args):
     folder = HOME / ("data-small" if args.small else "data") / "W8" / re.sub(r"\W+", "_", case.name)
     data.make(case, folder, PROGRAMS)
-    times, key_bytes = {"static": [], "dynamic": []}, None
+    times, key_bytes = {"static": [], "dynamic": [], "find": []}, None
     for r in range(args.rounds):
         run = call([PROGRAMS / "bench_dynamic", folder, "--steps", str(args.steps or 20), "--threads", str(args.threads)], {"RK_ISA": args.isa} if args.isa else None)
         for side in times:
@@ -35,7 +35,8 @@ def measure_case(case, args):
         key_bytes = run["key_bytes"]
         print(f"  W8 {case.name}, round {r + 1}: static {times['static'][-1] * 1e3:.3f} ms, dynamic {times['dynamic'][-1] * 1e3:.3f} ms, {key_bytes} bytes a row", flush=True)
     ratios = [d / s for d, s in zip(times["dynamic"], times["static"])]
-    return {"name": case.name, "keys": case.n * case.features[0].hotness, "static": spread(times["static"]), "dynamic": spread(times["dynamic"]), "ratio": spread(ratios), "key_bytes": key_bytes}
+    floors = [1 + f / s for f, s in zip(times["find"], times["static"])]
+    return {"name": case.name, "keys": case.n * case.features[0].hotness, "static": spread(times["static"]), "dynamic": spread(times["dynamic"]), "ratio": spread(ratios), "floor": spread(floors), "key_bytes": key_bytes}
 
 
 def beyond_cases(small):

@@ -7,7 +7,7 @@ def ratio_of(value):
 
 
 def markdown(result):
-    rows = [[case["name"], f"{case['keys']:,}", seconds_range(case["static"]), seconds_range(case["dynamic"]), ratio_of(case["ratio"]), f"{case['key_bytes']:.1f}", str(len(case["ratio"]["rounds"]))]
+    rows = [[case["name"], f"{case['keys']:,}", seconds_range(case["static"]), seconds_range(case["dynamic"]), ratio_of(case["ratio"]), ratio_of(case["floor"]), f"{case['key_bytes']:.1f}", str(len(case["ratio"]["rounds"]))]
             for case in result["cases"]]
     goals = [[g["goal"], f"{max(g['values'].values()):.2f}", f"{sum(v <= g['most'] for v in g['values'].values())} of {len(g['values'])}", "yes" if g["reached"] else "no"] for g in result["goals"]]
     load = f"Load of the machine in the last quarter of an hour: {result['load']:.0f}. Beside other work, ratios of turns say more than times."
@@ -15,7 +15,7 @@ def markdown(result):
               for case in result.get("beyond", []) for s in case["shares"]]
     parts = heading(result) + [load]
     if rows:
-        parts.append(table(["case", "keys a batch", "static", "dynamic", "x", "bytes a row", "rounds"], rows))
+        parts.append(table(["case", "keys a batch", "static", "dynamic", "x", "floor", "bytes a row", "rounds"], rows))
     if beyond:
         parts += ["## Rows on a disk", table(["case", "memory", "step", "x", "rows read a step", "of them ahead", "rounds"], beyond)]
     parts += ["## Goals", table(["goal", "worst case", "cases that reach it", "reached"], goals)]

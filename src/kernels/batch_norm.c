@@ -1,128 +1,181 @@
-/* The bodies of kernels/batch_norm.h, compiled once for each instruction set. */
+/* The bodies of kernels/batch_norm.h, compiled once for each instruction set. Row by row, so that processors
+ * fetch what comes next: several rows at once, with sums in registers, take twice as long where values are in
+ * the third cache. Vectors are written out, as compilers take as many values at once as a vector has bytes of
+ * a mask, and leave up to three more vectors of them over. */
+#include <string.h>
+
 #include "kernels/kernel_list.h"
 
 #define NORM_INLINE static inline __attribute__((always_inline))
 
-/* Sums over samples take ROWS of them at a time, one after the other into each sum, which then stays in a
- * register for as long. */
-enum { ROWS = 4 };
+#if defined(__AVX512F__) && !defined(RK_REAL_F64)
+#include <immintrin.h>
+enum { VECTOR_BYTES = 64 };
+#define WIDEN(kept) (mask) _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(kept)))
+#elif defined(__AVX2__) && !defined(RK_REAL_F64)
+#include <immintrin.h>
+enum { VECTOR_BYTES = 32 };
+#define WIDEN(kept) (mask) _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(kept)))
+#else
+enum { VECTOR_BYTES = 2 * sizeof(rk_real) };
+#define WIDEN(kept) ((mask){(kept)[0], (kept)[1]})
+#endif
+enum { LANES = VECTOR_BYTES / sizeof(rk_real) };
+typedef rk_real vector __attribute__((vector_size(VECTOR_BYTES)));
+#ifdef RK_REAL_F64
+typedef int64_t mask __attribute__((vector_size(VECTOR_BYTES)));
+#else
+typedef int32_t mask __attribute__((vector_size(VECTOR_BYTES)));
+#endif
 
-NORM_INLINE void add_squares_of_rows(const rk_real *x, int rows, int64_t width, const rk_real *mean,
-                                     rk_real *restrict out) {
-    for (int64_t c = 0; c < width; c++) {
-        rk_real sum = out[c];
-#pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) sum += (x[r * width + c] - mean[c]) * (x[r * width + c] - mean[c]);
-        out[c] = sum;
+/* Constants after inlining, in all that follows: relu and drops (kept is not NULL), and n, the columns of a
+ * vector that are there, where these are LANES. */
+
+NORM_INLINE void load(const rk_real *from, int64_t n, vector *to) {
+    if (n < LANES) *to = (vector){0};
+    memcpy(to, from, n < LANES ? (size_t)n * sizeof *from : sizeof *to);
+}
+
+NORM_INLINE void store(const vector *from, int64_t n, rk_real *to) {
+    memcpy(to, from, n < LANES ? (size_t)n * sizeof *to : sizeof *from);
+}
+
+/* All bits where a value is kept, else none. */
+NORM_INLINE void load_mask(const uint8_t *kept, int64_t n, mask *to) {
+    uint8_t there[LANES] = {0};
+    if (n < LANES) kept = memcpy(there, kept, (size_t)n);
+    *to = WIDEN(kept) != 0;
+}
+
+/* Columns c and on of a row, of which `at` is the place of the first. */
+typedef struct piece {
+    int64_t c, at;
+    vector hat;
+} piece;
+
+NORM_INLINE void load_hat(const rk_batch_norm_args *a, int64_t n, piece *p) {
+    vector x, mean, scale;
+    load(a->x + p->at, n, &x);
+    load(a->mean + p->c, n, &mean);
+    load(a->scale + p->c, n, &scale);
+    p->hat = (x - mean) * scale;
+}
+
+NORM_INLINE void norm_of_hat(const rk_batch_norm_args *a, int64_t n, const piece *p, vector *y) {
+    vector gamma, beta;
+    load(a->gamma + p->c, n, &gamma);
+    load(a->beta + p->c, n, &beta);
+    *y = gamma * p->hat + beta;
+}
+
+NORM_INLINE void add_squares(const rk_batch_norm_args *a, int64_t n, const piece *p) {
+    vector sum, mean, x;
+    load(a->out + p->c, n, &sum);
+    load(a->mean + p->c, n, &mean);
+    load(a->x + p->at, n, &x);
+    sum += (x - mean) * (x - mean);
+    store(&sum, n, a->out + p->c);
+}
+
+NORM_INLINE void write_norm(const rk_batch_norm_args *a, int64_t n, piece *p, bool relu, bool drops) {
+    vector y;
+    mask kept;
+    load_hat(a, n, p);
+    norm_of_hat(a, n, p, &y);
+    if (relu) y = (vector)((mask)y & ~(y <= 0)); /* NaN stays */
+    if (drops) {
+        load_mask(a->kept + p->at, n, &kept);
+        y = (vector)((mask)(y * a->keep) & kept);
     }
+    store(&y, n, a->out + p->at);
+}
+
+/* The gradient behind dropout, and behind relu where y is what it was given. */
+NORM_INLINE void load_gradient(const rk_batch_norm_args *a, int64_t n, piece *p, bool relu, bool drops,
+                               vector *d) {
+    vector y;
+    mask kept;
+    load(a->dy + p->at, n, d);
+    load_hat(a, n, p);
+    if (drops) {
+        load_mask(a->kept + p->at, n, &kept);
+        *d = (vector)((mask)(*d * a->keep) & kept);
+    }
+    if (relu) {
+        norm_of_hat(a, n, p, &y);
+        *d = (vector)((mask)(*d + 0) & (y > 0)); /* without -0 */
+    }
+}
+
+NORM_INLINE void add_gradient(const rk_batch_norm_args *a, int64_t n, piece *p, bool relu, bool drops) {
+    vector dots, sums, d;
+    load_gradient(a, n, p, relu, drops, &d);
+    load(a->out + p->c, n, &dots);
+    load(a->out + a->width + p->c, n, &sums);
+    dots += d * p->hat;
+    sums += d;
+    store(&dots, n, a->out + p->c);
+    store(&sums, n, a->out + a->width + p->c);
+}
+
+NORM_INLINE void write_input_gradient(const rk_batch_norm_args *a, int64_t n, piece *p, bool relu,
+                                      bool drops) {
+    vector scale, gamma, dots, sums, d, before = {0};
+    load_gradient(a, n, p, relu, drops, &d);
+    load(a->scale + p->c, n, &scale);
+    load(a->gamma + p->c, n, &gamma);
+    load(a->dots + p->c, n, &dots);
+    load(a->sums + p->c, n, &sums);
+    if (a->add) load(a->out + p->at, n, &before);
+    before += gamma * scale * (d - a->inverse * (sums + p->hat * dots));
+    store(&before, n, a->out + p->at);
+}
+
+enum { SQUARES, FORWARD, GRADIENT_SUMS, BACKWARD };
+
+NORM_INLINE void run_piece(const rk_batch_norm_args *a, int kernel, int64_t n, piece p, bool relu,
+                           bool drops) {
+    if (kernel == SQUARES)
+        add_squares(a, n, &p);
+    else if (kernel == FORWARD)
+        write_norm(a, n, &p, relu, drops);
+    else if (kernel == GRADIENT_SUMS)
+        add_gradient(a, n, &p, relu, drops);
+    else
+        write_input_gradient(a, n, &p, relu, drops);
+}
+
+NORM_INLINE void run_rows(const rk_batch_norm_args *args, int kernel, bool relu, bool drops) {
+    const rk_batch_norm_args a = *args; /* nobody else has it: no store can change it */
+    for (int64_t s = 0; s < a.n; s++) {
+        piece p = {.c = 0, .at = s * a.width};
+        for (; p.c + LANES <= a.width; p.c += LANES, p.at += LANES)
+            run_piece(&a, kernel, LANES, p, relu, drops);
+        if (p.c < a.width) run_piece(&a, kernel, a.width - p.c, p, relu, drops);
+    }
+}
+
+NORM_INLINE void run_with_what_follows(const rk_batch_norm_args *args, int kernel) {
+    if (args->kept)
+        run_rows(args, kernel, true, true);
+    else if (args->relu)
+        run_rows(args, kernel, true, false);
+    else
+        run_rows(args, kernel, false, false);
 }
 
 void RK_KERNEL_NAME(rk_batch_norm_squares)(const rk_batch_norm_args *args) {
-    const rk_batch_norm_args a = *args; /* nobody else has it: no store can change it */
-    const rk_real *x = a.x;
-    int64_t n = a.n;
-    for (; n >= ROWS; n -= ROWS, x += ROWS * a.width) add_squares_of_rows(x, ROWS, a.width, a.mean, a.out);
-    for (; n > 0; n--, x += a.width) add_squares_of_rows(x, 1, a.width, a.mean, a.out);
-}
-
-/* Constants after inlining, in what follows: relu and drops (kept is not NULL). */
-NORM_INLINE void norm_forward(const rk_batch_norm_args *args, bool relu, bool drops) {
-    const rk_batch_norm_args a = *args;
-    const rk_real *x = a.x;
-    const uint8_t *kept = a.kept;
-    rk_real *restrict out = a.out;
-    for (int64_t s = 0; s < a.n; s++, x += a.width, out += a.width) {
-        for (int64_t c = 0; c < a.width; c++) {
-            rk_real y = a.gamma[c] * ((x[c] - a.mean[c]) * a.scale[c]) + a.beta[c];
-            if (relu) y = y <= 0 ? 0 : y;
-            if (drops) y = kept[c] ? y * a.keep : 0;
-            out[c] = y;
-        }
-        if (drops) kept += a.width;
-    }
+    run_rows(args, SQUARES, false, false);
 }
 
 void RK_KERNEL_NAME(rk_batch_norm_forward)(const rk_batch_norm_args *args) {
-    if (args->kept)
-        norm_forward(args, true, true);
-    else if (args->relu)
-        norm_forward(args, true, false);
-    else
-        norm_forward(args, false, false);
-}
-
-/* Behind dropout, and behind relu where y is what it was given. */
-NORM_INLINE rk_real gradient_of_norm(rk_real dy, rk_real y, uint8_t kept, rk_real keep, bool relu,
-                                     bool drops) {
-    if (drops) dy = 0 + (kept ? dy * keep : 0);
-    if (relu) dy = 0 + dy * (y > 0 ? (rk_real)1 : (rk_real)0);
-    return dy;
-}
-
-/* Of rows x, dy and kept. */
-NORM_INLINE void add_gradients_of_rows(const rk_batch_norm_args a, const rk_real *x, const rk_real *dy,
-                                       const uint8_t *kept, int rows, rk_real *restrict dots,
-                                       rk_real *restrict sums, bool relu, bool drops) {
-    const int64_t width = a.width;
-    for (int64_t c = 0; c < width; c++) {
-        rk_real dot = dots[c], sum = sums[c];
-#pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) {
-            rk_real hat = (x[r * width + c] - a.mean[c]) * a.scale[c],
-                    d = gradient_of_norm(dy[r * width + c], a.gamma[c] * hat + a.beta[c],
-                                         drops ? kept[r * width + c] : 0, a.keep, relu, drops);
-            dot += d * hat;
-            sum += d;
-        }
-        dots[c] = dot;
-        sums[c] = sum;
-    }
-}
-
-NORM_INLINE void norm_gradient_sums(const rk_batch_norm_args *args, bool relu, bool drops) {
-    const rk_batch_norm_args a = *args;
-    for (int64_t s = 0, rows; s < a.n; s += rows) {
-        const int64_t at = s * a.width;
-        const uint8_t *kept = drops ? a.kept + at : NULL;
-        rows = s + ROWS <= a.n ? ROWS : 1;
-        if (rows == ROWS)
-            add_gradients_of_rows(a, a.x + at, a.dy + at, kept, ROWS, a.out, a.out + a.width, relu, drops);
-        else
-            add_gradients_of_rows(a, a.x + at, a.dy + at, kept, 1, a.out, a.out + a.width, relu, drops);
-    }
+    run_with_what_follows(args, FORWARD);
 }
 
 void RK_KERNEL_NAME(rk_batch_norm_gradient_sums)(const rk_batch_norm_args *args) {
-    if (args->kept)
-        norm_gradient_sums(args, true, true);
-    else if (args->relu)
-        norm_gradient_sums(args, true, false);
-    else
-        norm_gradient_sums(args, false, false);
-}
-
-NORM_INLINE void norm_backward(const rk_batch_norm_args *args, bool relu, bool drops) {
-    const rk_batch_norm_args a = *args;
-    const rk_real *x = a.x, *dy = a.dy;
-    const uint8_t *kept = a.kept;
-    rk_real *restrict out = a.out;
-    for (int64_t s = 0; s < a.n; s++, x += a.width, dy += a.width, out += a.width) {
-        for (int64_t c = 0; c < a.width; c++) {
-            rk_real hat = (x[c] - a.mean[c]) * a.scale[c],
-                    d = gradient_of_norm(dy[c], a.gamma[c] * hat + a.beta[c], drops ? kept[c] : 0, a.keep,
-                                         relu, drops),
-                    dx = a.gamma[c] * a.scale[c] * (d - a.inverse * (a.sums[c] + hat * a.dots[c]));
-            out[c] = (a.add ? out[c] : 0) + dx;
-        }
-        if (drops) kept += a.width;
-    }
+    run_with_what_follows(args, GRADIENT_SUMS);
 }
 
 void RK_KERNEL_NAME(rk_batch_norm_backward)(const rk_batch_norm_args *args) {
-    if (args->kept)
-        norm_backward(args, true, true);
-    else if (args->relu)
-        norm_backward(args, true, false);
-    else
-        norm_backward(args, false, false);
+    run_with_what_follows(args, BACKWARD);
 }

@@ -15,7 +15,8 @@
  *     backward:       dx = gamma[c] * scale[c] * (d - inverse * (sums[c] + hat * dots[c]))
  *                     out[s, c] = add ? out[s, c] + dx : 0 + dx
  *
- * dropout and relu as rk_dropout_mask, rk_dropout_apply_mask, rk_relu_forward and rk_relu_backward have them.
+ * dropout and relu as rk_dropout_mask, rk_dropout_apply_mask, rk_relu_forward and rk_relu_mask_gradient have
+ * them.
  */
 typedef struct rk_batch_norm_args {
     int64_t n, width;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include <reckon/experimental/column_reading.h>
+
 #include "base/memory.h"
 #include "base/struct_size.h"
 #include "base/thread/parallel.h"
@@ -36,6 +38,10 @@ void rk_session_free(rk_session *s) {
 
 rk_status rk_session_input_schema(const rk_session *s, struct ArrowSchema *out) {
     return rk_transforms_input_schema(rk_session_transforms(s), out);
+}
+
+rk_column_reading rk_session_column_reading(const struct rk_session *s, const char *column) {
+    return rk_transforms_column_reading(rk_session_transforms(s), column);
 }
 
 int64_t rk_session_n_inputs(const rk_session *s, const struct ArrowSchema *schema) {

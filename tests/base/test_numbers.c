@@ -160,6 +160,7 @@ static void check_shortest_text(double value, bool is_f32) {
     rk_span text = is_f32 ? rk_format_f32((float)value, room) : rk_format_f64(value, room);
     assert_int_equal(text.n_bytes, n);
     assert_memory_equal(text.data, expected, (size_t)n);
+    if (is_f32) assert_true(rk_f64_of_f32_text((float)value) == strtod(expected, NULL));
 }
 
 /* Any bits; what people write; fractions of few bits; the neighbours of powers of two. */
@@ -199,6 +200,8 @@ static void test_floats_to_text(void **state) {
     text = rk_format_f64(-(double)INFINITY, room);
     assert_int_equal(text.n_bytes, 4);
     assert_memory_equal(text.data, "-inf", 4);
+    assert_true(isnan(rk_f64_of_f32_text(NAN)) && isinf(rk_f64_of_f32_text(-INFINITY)));
+    assert_true(signbit(rk_f64_of_f32_text(-0.0f)));
 }
 
 static void test_memory_available(void **state) {

@@ -71,7 +71,7 @@ PUBLIC = {
     "config": "data", "dataset": "data", "convert": "data", "arrow": "base", "pool": "base", "transforms": "data", "session": "serve",
     "model": "model", "trainer": "train", "checkpoint": "train",
     "export": "export", "predictor": "serve", "runtime": "train", "version": "base", "reckon": "cli",
-    "experimental/report": "report", "experimental/tune": "tune", "experimental/server": "server", "experimental/profile": "train", "experimental/plan": "train", "experimental/recommend": "serve", "experimental/index": "index", "experimental/predictor_index": "serve",
+    "experimental/report": "report", "experimental/tune": "tune", "experimental/server": "server", "experimental/profile": "train", "experimental/plan": "train", "experimental/recommend": "serve", "experimental/index": "index", "experimental/predictor_index": "serve", "experimental/column_reading": "data",
 }
 # CUDA's own headers and what stands in for them: for device code alone.
 CUDA = re.compile(r"^(cuda|cublas|nccl|cub/|cuda/std|thrust/|cooperative_groups)")

@@ -187,6 +187,88 @@ static void test_rows(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+static const char *read_columns(rk_request_rows *rows, size_t n, const struct ArrowArray **age,
+                                const struct ArrowArray **tags) {
+    rk_request_table table, context;
+    OK(rk_request_rows_to_arrow(rows, n, &table, &context));
+    *age = table.array->children[0];
+    *tags = table.array->children[1]->children[0];
+    static char formats[8];
+    snprintf(formats, sizeof formats, "%s %s", table.schema->children[0]->format,
+             table.schema->children[1]->children[0]->format);
+    return formats;
+}
+
+/* A tensor of four-byte floats, .1 and -3, behind its JSON. */
+static void read_floats_as_bytes(rk_request_rows *rows, size_t before, rk_call *call) {
+    static const char head[] =
+        "{\"inputs\": [{\"name\": \"age\", \"shape\": [2], \"datatype\": \"FP32\", "
+        "\"parameters\": {\"binary_data_size\": 8}}, {\"name\": \"tags\", "
+        "\"shape\": [2, 2], \"datatype\": \"FP32\", \"data\": [1, 2.0, 3e2, -4]}]}";
+    static const float values[] = {0.1f, -3};
+    char body[sizeof head + sizeof values];
+    const rk_call_limits limits = {.max_rows = 10, .max_depth = 8};
+    rk_json json = {0};
+    memcpy(body, head, sizeof head - 1);
+    memcpy(body + sizeof head - 1, values, sizeof values);
+    call->kind = RK_CALL_INFER;
+    call->n_json_bytes = sizeof head - 1;
+    call->body = (rk_span){body, sizeof head - 1 + sizeof values};
+    OK(rk_call_read_rows(call, &limits, &json, rows, before));
+    rk_json_release(&json);
+}
+
+static void test_columns_of_numbers(void **state) {
+    (void)state;
+    rk_request_rows rows;
+    const struct ArrowArray *age, *tags;
+    rk_call call = {.version = &version};
+    char scratch[RK_NUMBER_BYTES];
+    static const double numbers[] = {2.5, 0, 1, 0.1, -3};
+    static const int64_t integers[] = {7, -8, 9, 1, 2, 300, -4};
+    static const char *const plain =
+        "{\"instances\": [{\"age\": 2.50, \"tags\": [7, -8]}, {\"age\": null, "
+        "\"tags\": []}, {\"age\": true, \"tags\": [9]}]}";
+    OK(rk_request_rows_init(&rows, &schema, 2));
+    rk_request_column_set_reading(&rows.columns[0], RK_READS_NUMBERS);
+    rk_request_column_set_reading(&rows.columns[1], RK_READS_INTEGERS);
+    OK(read(&rows, 0, RK_CALL_PREDICT, plain, &call));
+    read_floats_as_bytes(&rows, 3, &call);
+    assert_string_equal(read_columns(&rows, 5, &age, &tags), "g l");
+    assert_int_equal(age->null_count, 1);
+    assert_memory_equal(age->buffers[1], numbers, sizeof numbers);
+    assert_null(tags->buffers[0]);
+    assert_memory_equal(tags->buffers[1], integers, sizeof integers);
+    assert_memory_equal(rk_request_get_first_value(&rows.columns[0], 3, scratch).data, "0.1", 3);
+
+    /* other texts make all of a column text; what is wrong behind them does not make it numbers again */
+    FAILS(read(&rows, 5, RK_CALL_PREDICT, "{\"instances\": [{\"age\": \"x\", \"tags\": [5.0]}, 7]}", &call),
+          RK_BAD_DATA, "JSON: byte 44: an object should stand here");
+    assert_string_equal(read_columns(&rows, 5, &age, &tags), "u u");
+    assert_memory_equal(age->buffers[2], "2.510.1-3", 9);
+    assert_memory_equal(tags->buffers[2], "7-8912300-4", 11);
+    rk_request_rows_truncate(&rows, 0);
+    OK(read(&rows, 0, RK_CALL_PREDICT, plain, &call));
+    assert_string_equal(read_columns(&rows, 3, &age, &tags), "g l");
+    static const char *const others[] = {"-0", "1.0", "1e3", "1234567890123456789", "\"6\""};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char body[100];
+        snprintf(body, sizeof body, "{\"instances\": [{\"age\": 1, \"tags\": [6, %s]}]}", others[i]);
+        rk_request_rows_truncate(&rows, 0);
+        OK(read(&rows, 0, RK_CALL_PREDICT, body, &call));
+        assert_string_equal(read_columns(&rows, 1, &age, &tags), "g u");
+    }
+    rk_request_rows_truncate(&rows, 0);
+    rk_request_column_set_reading(&rows.columns[0], RK_READS_F32);
+    read_floats_as_bytes(&rows, 0, &call);
+    read_columns(&rows, 2, &age, &tags);
+    assert_true(((const double *)age->buffers[1])[0] == (double)0.1f);
+    assert_memory_equal(rk_request_get_first_value(&rows.columns[0], 0, scratch).data, "0.1", 3);
+    rk_request_rows_release(&rows);
+    rk_call_release(&call);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 /* Some megabytes that stand beside many rows would be gigabytes. */
 static void test_large_context(void **state) {
     (void)state;
@@ -262,8 +344,9 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),          cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_rows),          cmocka_unit_test(test_nul_in_key),
-        cmocka_unit_test(test_large_context), cmocka_unit_test(test_out_of_memory)};
+        cmocka_unit_test(test_json),         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_rows),         cmocka_unit_test(test_columns_of_numbers),
+        cmocka_unit_test(test_nul_in_key),   cmocka_unit_test(test_large_context),
+        cmocka_unit_test(test_out_of_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,6 +81,20 @@ bool rk_served_version_requires_column(const rk_served_version *v, int64_t colum
     return column < v->n_inputs && strcmp(v->columns.children[column]->name, item) != 0;
 }
 
+static rk_status init_rows_of_worker(rk_served_version *v, int w) {
+    if (w == 0) {
+        RK_TRY(rk_session_input_schema(v->sessions[0], &v->columns));
+        v->n_inputs = rk_session_n_inputs(v->sessions[0], &v->columns);
+    }
+    RK_TRY(rk_request_rows_init(&v->rows[w], &v->columns, v->n_inputs));
+    for (int64_t c = 0; c < v->columns.n_children; c++) {
+        rk_request_column *column = &v->rows[w].columns[c];
+        column->required = rk_served_version_requires_column(v, c);
+        rk_request_column_set_reading(column, rk_session_column_reading(v->sessions[w], column->name));
+    }
+    return RK_OK;
+}
+
 static rk_status fill_version(rk_served_version *v, const char *path, const rk_call_limits *limits) {
     rk_predictor_options options = RK_PREDICTOR_OPTIONS_INIT;
     options.device = v->entry->device == RK_SERVE_ON_CUDA ? "cuda" : "cpu";
@@ -95,13 +109,7 @@ static rk_status fill_version(rk_served_version *v, const char *path, const rk_c
         RK_ALLOC_ALL(RK_ARRAY((size_t)v->n_workers, v->sessions), RK_ARRAY((size_t)v->n_workers, v->rows)));
     for (int w = 0; w < v->n_workers; w++) {
         RK_TRY(rk_session_create(v->predictor, NULL, &v->sessions[w]));
-        if (w == 0) {
-            RK_TRY(rk_session_input_schema(v->sessions[0], &v->columns));
-            v->n_inputs = rk_session_n_inputs(v->sessions[0], &v->columns);
-        }
-        RK_TRY(rk_request_rows_init(&v->rows[w], &v->columns, v->n_inputs));
-        for (int64_t c = 0; c < v->columns.n_children; c++)
-            v->rows[w].columns[c].required = rk_served_version_requires_column(v, c);
+        RK_TRY(init_rows_of_worker(v, w));
         RK_TRY(warm_up_session(v, w));
     }
     v->n_features = rk_session_n_features(v->sessions[0]);

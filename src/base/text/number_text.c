@@ -139,13 +139,20 @@ static rk_span format_by_trying(double value, bool is_f32, char scratch[RK_NUMBE
     return (rk_span){scratch, (size_t)n};
 }
 
+static bool is_whole(double value) {
+    return fabs(value) < 0x1p63 && floor(value) == value;
+}
+
+/* Whether its shortest decimal is found here, where it is not whole. */
+static bool is_of_usual_size(double value, bool is_f32) {
+    return fabs(value) >= (is_f32 ? least_f32 : least_f64) && fabs(value) < 0x1p63;
+}
+
 static rk_span format_number(double value, bool is_f32, char scratch[RK_NUMBER_BYTES]) {
-    const double size = fabs(value), past_ids = 0x1p63;
     if (isnan(value)) value = NAN; /* without a sign */
-    if (size < past_ids && floor(value) == value) return format_whole(value, scratch);
-    if (!(size >= (is_f32 ? least_f32 : least_f64) && size < past_ids))
-        return format_by_trying(value, is_f32, scratch);
-    const binary b = split_f64(size, is_f32);
+    if (is_whole(value)) return format_whole(value, scratch);
+    if (!is_of_usual_size(value, is_f32)) return format_by_trying(value, is_f32, scratch);
+    const binary b = split_f64(fabs(value), is_f32);
     return format_decimal(find_shortest_decimal(&b), value < 0, scratch);
 }
 
@@ -155,4 +162,17 @@ rk_span rk_format_f32(float value, char scratch[RK_NUMBER_BYTES]) {
 
 rk_span rk_format_f64(double value, char scratch[RK_NUMBER_BYTES]) {
     return format_number(value, false, scratch);
+}
+
+double rk_f64_of_f32_text(float value) {
+    double wide = (double)value;
+    if (!isfinite(wide) || is_whole(wide)) return wide;
+    if (!is_of_usual_size(wide, true)) {
+        char scratch[RK_NUMBER_BYTES];
+        rk_parse_f64(format_by_trying(wide, true, scratch), &wide);
+        return wide;
+    }
+    const binary b = split_f64(fabs(wide), true);
+    const decimal d = find_shortest_decimal(&b);
+    return copysign((double)d.digits / (double)powers_of_ten[d.places], wide);
 }

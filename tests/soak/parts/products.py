@@ -77,6 +77,41 @@ def in_json(t, row, columns, chance):
     return out
 
 
+def is_f32_text(text):
+    """Whether the text is the one that an f32 has."""
+    value, = struct.unpack("<f", struct.pack("<f", float(text)))
+    return next(float(t) for d in range(6, 10) if struct.pack("<f", float(t := f"{value:.{d}g}")) == struct.pack("<f", value)) == float(text)
+
+
+def tensor(name, texts, chance):
+    """A column as one of the Open Inference Protocol: what JSON has for it, and its bytes."""
+    is_of_numbers = name in NUMBERS and "" not in texts
+    whole = is_of_numbers and all(re.fullmatch("0|-?[1-9][0-9]{0,8}", text) for text in texts) or name in ("user", "item") and all(re.fullmatch("0|[1-9][0-9]*", text) for text in texts)
+    codes = {"INT64": "q", "INT32": "i", "FP64": "d"} if whole else {"FP64": "d"} if is_of_numbers else {}
+    if is_of_numbers and all(map(is_f32_text, texts)):
+        codes["FP32"] = "f"
+    datatype = chance.choice(["BYTES", *codes, *codes])
+    if datatype == "BYTES":
+        values, data = texts, b"".join(struct.pack("<I", len(raw := text.encode())) + raw for text in texts)
+    else:
+        values = [(int if datatype[0] == "I" else float)(text) for text in texts]
+        data = struct.pack(f"<{len(values)}{codes[datatype]}", *values)
+    return {"name": name, "shape": chance.choice([[len(texts)], [len(texts), 1]]), "datatype": datatype}, values, data
+
+
+def as_tensors(rows, columns, chance):
+    """A request's JSON and the bytes behind it."""
+    inputs, tail = [], b""
+    for name in columns:
+        head, values, data = tensor(name, [row[name] for row in rows], chance)
+        if chance.random() < 0.5:
+            inputs.append(head | {"data": values})
+        else:
+            inputs.append(head | {"parameters": {"binary_data_size": len(data)}})
+            tail += data
+    return {"inputs": inputs}, tail
+
+
 class Server:
     """A server of a run or an export at a free port."""
 
@@ -101,11 +136,20 @@ class Server:
         raise Failure(f"serve {self.name} does not begin: {said}")
 
     def ask(self, body, verb="predict"):
-        self.connection.request("POST", f"/v1/models/{self.name}:{verb}", json.dumps(body))
+        return self.post(f"/v1/models/{self.name}:{verb}", body)
+
+    def infer(self, body, tail):
+        """A row's answer by task, of tensors."""
+        outputs = self.post(f"/v2/models/{self.name}/infer", body, tail)["outputs"]
+        return [dict(zip([o["name"] for o in outputs], values)) for values in zip(*(o["data"] for o in outputs))]
+
+    def post(self, path, body, tail=b""):
+        head = json.dumps(body).encode()
+        self.connection.request("POST", path, head + tail, {"Inference-Header-Content-Length": str(len(head))} if tail else {})
         response = self.connection.getresponse()
         answer = response.read().decode()
         if response.status != 200:
-            raise Failure(f"{verb} {json.dumps(body)[:400]} is answered by {response.status}: {answer}")
+            raise Failure(f"{path} {json.dumps(body)[:400]} is answered by {response.status}: {answer}")
         return json.loads(answer)
 
     def __exit__(self, *_):
@@ -159,8 +203,10 @@ def served(t):
         for _ in range(6):
             rows = chance.sample(range(len(t.rows["test"])), chance.choice([1, 1, 2, 7, 100]))
             asked = [in_json(t, t.rows["test"][row], columns, chance) for row in rows]
-            kind = chance.choice(["instances", "inputs", "context"])
-            if kind == "instances":
+            kind = chance.choice(["instances", "inputs", "context", "tensors", "tensors"])
+            if kind == "tensors":
+                answers = server.infer(*as_tensors([t.rows["test"][row] for row in rows], columns, chance))
+            elif kind == "instances":
                 answers = server.ask({"instances": asked})["predictions"]
             elif kind == "inputs":
                 answers = server.ask({"inputs": {c: [a[c] for a in asked] for c in columns}})["outputs"]

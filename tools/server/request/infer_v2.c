@@ -5,7 +5,6 @@
 
 #include "base/float16.h"
 #include "base/memory.h"
-#include "base/text/number_text.h"
 #include "format/json_writer.h"
 #include "server/request/inference_call.h"
 
@@ -106,16 +105,28 @@ static int64_t values_per_row(const tensor *t) {
     return t->n_dims == 2 ? t->dims[1] : 1;
 }
 
-/* A number as it stands, or of a tensor of floats as the text of the float that it is: 3.0 is 3, as in
- * binary data. */
-static rk_status read_json_number(rk_json *json, int datatype, rk_span *text, char scratch[RK_NUMBER_BYTES]) {
+/* A number as it stands, or of a tensor of floats the float that it is: 3.0 is 3, as in binary data. */
+static rk_status add_json_number(rk_json *json, int datatype, rk_request_column *column) {
+    rk_span text;
     float single;
     double number;
-    RK_TRY(rk_json_read_number(json, text));
-    if (datatype == FP64 && rk_parse_f64(*text, &number)) *text = rk_format_f64(number, scratch);
-    if ((datatype == FP32 || datatype == FP16) && rk_parse_f32(*text, &single))
-        *text = rk_format_f32(datatype == FP32 ? single : rk_f16_to_f32(rk_f16_from_f32(single)), scratch);
-    return RK_OK;
+    RK_TRY(rk_json_read_number(json, &text));
+    if (datatype == FP64 && rk_parse_f64(text, &number)) return rk_request_add_f64(column, number);
+    if ((datatype == FP32 || datatype == FP16) && rk_parse_f32(text, &single))
+        return rk_request_add_f32(column, datatype == FP32 ? single : rk_f16_to_f32(rk_f16_from_f32(single)));
+    return rk_request_add_json_number(column, text);
+}
+
+static rk_status add_json_value(rk_json *json, rk_json_kind kind, int datatype, rk_request_column *column) {
+    rk_span text;
+    bool truth;
+    if (kind == RK_JSON_NUMBER) return add_json_number(json, datatype, column);
+    if (kind == RK_JSON_TEXT) {
+        RK_TRY(rk_json_read_text(json, &text));
+        return rk_request_add_text(column, text);
+    }
+    RK_TRY(rk_json_read_bool(json, &truth));
+    return rk_request_add_i64(column, truth);
 }
 
 /* One number or text of JSON, flat or in lists. */
@@ -129,9 +140,6 @@ static rk_status read_json_values(rk_json *json, const tensor *t, rk_request_col
             continue;
         }
         rk_json_kind kind;
-        rk_span text = {0};
-        char scratch[RK_NUMBER_BYTES];
-        bool truth = false;
         RK_TRY(rk_json_peek_kind(json, &kind));
         if (kind == RK_JSON_ARRAY) {
             RK_TRY(rk_json_open_array(json));
@@ -139,16 +147,8 @@ static rk_status read_json_values(rk_json *json, const tensor *t, rk_request_col
             continue;
         }
         if (done == n) return rk_json_error(json, "\"data\" has more values than \"shape\" says");
-        if (kind == RK_JSON_TEXT)
-            RK_TRY(rk_json_read_text(json, &text));
-        else if (kind == RK_JSON_NUMBER)
-            RK_TRY(read_json_number(json, t->datatype, &text, scratch));
-        else {
-            RK_TRY(rk_json_read_bool(json, &truth));
-            text = (rk_span){truth ? "1" : "0", 1};
-        }
         if (done % values_per_row(t) == 0) RK_TRY(begin_row_of_tensor(t, column));
-        RK_TRY(rk_request_add_value(column, text, false));
+        RK_TRY(add_json_value(json, kind, t->datatype, column));
         done++;
     }
     RK_FAIL_IF(done != n, RK_BAD_DATA, "input '%s': \"data\" has %lld values, \"shape\" says %lld",
@@ -156,54 +156,53 @@ static rk_status read_json_values(rk_json *json, const tensor *t, rk_request_col
     return RK_OK;
 }
 
-/* A little-endian element as the text that a file would have. */
-static rk_span format_element(int datatype, const char *at, char text[RK_NUMBER_BYTES]) {
+/* A little-endian element. */
+static rk_status add_element(int datatype, const char *at, rk_request_column *column) {
     uint64_t word = 0;
     size_t n = datatypes[datatype].n_bytes;
-    double real = 0;
+    double real;
     float single;
     memcpy(&word, at, n);
     switch (datatype) {
         case FP16:
-            return rk_format_f32(rk_f16_to_f32((uint16_t)word), text);
+            return rk_request_add_f32(column, rk_f16_to_f32((uint16_t)word));
         case FP32:
             memcpy(&single, at, 4);
-            return rk_format_f32(single, text);
+            return rk_request_add_f32(column, single);
         case FP64:
             memcpy(&real, at, 8);
-            return rk_format_f64(real, text);
+            return rk_request_add_f64(column, real);
+        case INT8:
+        case INT16:
+        case INT32:
+            return rk_request_add_i64(column, (int64_t)(word << (64 - 8 * n)) >> (64 - 8 * n));
+        case INT64:
+            return rk_request_add_i64(column, (int64_t)word);
         default:
-            break;
+            return rk_request_add_u64(column, word);
     }
-    int shift = datatype == INT8 || datatype == INT16 || datatype == INT32 ? 64 - 8 * (int)n : 0;
-    const char *begin = datatype == UINT64 ? rk_format_u64(word, text)
-                                           : rk_format_i64((int64_t)(word << shift) >> shift, text);
-    return (rk_span){begin, (size_t)(text + RK_I64_BYTES - begin)};
 }
 
 static rk_status read_binary_values(const tensor *t, rk_span bytes, rk_request_column *column) {
     int64_t n = t->dims[0] * values_per_row(t);
     const char *at = bytes.data, *end = at + bytes.n_bytes;
-    char text[RK_NUMBER_BYTES];
     for (int64_t done = 0; done < n; done++) {
-        rk_span value;
         size_t left = (size_t)(end - at), size = datatypes[t->datatype].n_bytes;
         uint32_t length;
         RK_FAIL_IF(left < (t->datatype == BYTES ? sizeof length : size), RK_BAD_DATA,
                    "input '%s': its bytes end before its shape", column->name);
+        if (done % values_per_row(t) == 0) RK_TRY(begin_row_of_tensor(t, column));
         if (t->datatype == BYTES) {
             memcpy(&length, at, sizeof length);
             at += sizeof length;
             RK_FAIL_IF(length > left - sizeof length, RK_BAD_DATA,
                        "input '%s': a text is longer than what is left", column->name);
-            value = (rk_span){at, length};
+            RK_TRY(rk_request_add_text(column, (rk_span){at, length}));
             at += length;
         } else {
-            value = format_element(t->datatype, at, text);
+            RK_TRY(add_element(t->datatype, at, column));
             at += size;
         }
-        if (done % values_per_row(t) == 0) RK_TRY(begin_row_of_tensor(t, column));
-        RK_TRY(rk_request_add_value(column, value, false));
     }
     RK_FAIL_IF(at != end, RK_BAD_DATA, "input '%s': bytes are left behind its last element", column->name);
     return RK_OK;

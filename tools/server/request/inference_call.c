@@ -26,6 +26,12 @@ rk_status rk_request_read_scalar(rk_json *json, rk_json_kind kind, rk_span *text
     }
 }
 
+rk_status rk_request_add_scalar(rk_request_column *column, rk_json_kind kind, rk_span text) {
+    return kind == RK_JSON_NULL                             ? rk_request_add_null(column)
+           : kind == RK_JSON_TEXT || kind == RK_JSON_OBJECT ? rk_request_add_text(column, text)
+                                                            : rk_request_add_json_number(column, text);
+}
+
 static rk_status read_list_as_row(rk_json *json, rk_request_column *column) {
     bool null;
     RK_TRY(rk_request_add_row(column, true));
@@ -35,7 +41,7 @@ static rk_status read_list_as_row(rk_json *json, rk_request_column *column) {
         rk_span text = {0};
         RK_TRY(rk_json_peek_kind(json, &kind));
         RK_TRY(rk_request_read_scalar(json, kind, &text, &null));
-        RK_TRY(rk_request_add_value(column, text, null));
+        RK_TRY(rk_request_add_scalar(column, kind, text));
     }
     return json->status;
 }
@@ -50,7 +56,7 @@ rk_status rk_request_read_value(rk_json *json, rk_request_column *column, size_t
     if (kind == RK_JSON_ARRAY) return read_list_as_row(json, column);
     RK_TRY(rk_request_read_scalar(json, kind, &text, &null));
     RK_TRY(rk_request_add_row(column, false));
-    return rk_request_add_value(column, text, null);
+    return rk_request_add_scalar(column, kind, text);
 }
 
 static rk_status check_call_suits_model(const rk_call *call) {

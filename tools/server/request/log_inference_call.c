@@ -26,8 +26,14 @@ static rk_status add_column(rk_record_memory *m, const rk_request_column *c, siz
     if (c->is_context) row = 0; /* of a request alone, which stands beside each of its rows */
     size_t n = 0, most = (size_t)(c->first[row + 1] - c->first[row]);
     RK_TRY(rk_reserve(&m->values, &m->values_capacity, most, sizeof *m->values));
+    rk_buffer_clear(&m->name);
+    char *rooms = rk_buffer_extend(&m->name, most * RK_NUMBER_BYTES);
+    RK_TRY(m->name.status);
     for (int32_t v = c->first[row]; v < c->first[row + 1]; v++)
-        if (!c->nulls[v]) m->values[n++] = rk_request_get_value(c, v);
+        if (!c->nulls[v]) {
+            m->values[n] = rk_request_get_value(c, v, rooms + n * RK_NUMBER_BYTES);
+            n++;
+        }
     if (n > 0 || c->required) rk_example_add_bytes(&m->writer, c->name, m->values, n);
     return RK_OK;
 }

@@ -4,11 +4,11 @@
 
 #include "base/memory.h"
 
-/* What a column is as Arrow's structs: utf8, or a list of it. */
+/* What a column is as Arrow's structs: utf8, int64 or float64, or a list of it. */
 typedef struct column_structs {
     struct ArrowSchema schema, item_schema, *item_schema_pointer;
     struct ArrowArray array, items, *items_pointer;
-    const void *buffers[2], *text_buffers[3];
+    const void *buffers[2], *item_buffers[3];
 } column_structs;
 
 /* Columns side by side. */
@@ -40,6 +40,7 @@ rk_status rk_request_rows_init(rk_request_rows *rows, const struct ArrowSchema *
         rk_request_column *column = &rows->columns[c];
         column->name = schema->children[c]->name;
         column->required = (int64_t)c < n_required;
+        column->is_text = true;
         RK_TRY(rk_reserve(&column->ends, &column->ends_capacity, 64, sizeof *column->ends));
         RK_TRY(rk_reserve(&column->first, &column->first_capacity, 1, sizeof *column->first));
         column->ends[0] = column->first[0] = 0;
@@ -55,8 +56,8 @@ rk_status rk_request_rows_init(rk_request_rows *rows, const struct ArrowSchema *
 void rk_request_rows_release(rk_request_rows *rows) {
     for (size_t c = 0; c < rows->n_columns; c++) {
         rk_request_column *column = &rows->columns[c];
-        RK_FREE_ALL(column->ends, column->nulls, column->first, column->lists, column->bits[0],
-                    column->bits[1]);
+        RK_FREE_ALL(column->ends, column->numbers, column->nulls, column->first, column->lists,
+                    column->bits[0], column->bits[1]);
         rk_buffer_release(&column->text);
     }
     rk_request_structs *t = rows->structs;
@@ -74,14 +75,30 @@ rk_request_column *rk_request_rows_find(rk_request_rows *rows, rk_span name) {
     return NULL;
 }
 
-rk_span rk_request_get_value(const rk_request_column *c, int32_t v) {
+void rk_request_column_set_reading(rk_request_column *column, rk_column_reading reading) {
+    column->reading = reading;
+    column->is_text = reading == RK_READS_TEXTS;
+}
+
+static rk_span format_number(const rk_request_column *c, rk_request_number number,
+                             char scratch[RK_NUMBER_BYTES]) {
+    if (c->reading == RK_READS_INTEGERS) {
+        const char *text = rk_format_i64(number.i64, scratch);
+        return (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
+    }
+    bool is_f32 = c->reading == RK_READS_F32 && (double)(float)number.f64 == number.f64;
+    return is_f32 ? rk_format_f32((float)number.f64, scratch) : rk_format_f64(number.f64, scratch);
+}
+
+rk_span rk_request_get_value(const rk_request_column *c, int32_t v, char scratch[RK_NUMBER_BYTES]) {
+    if (!c->is_text) return format_number(c, c->numbers[v], scratch);
     if (!c->text.data) return (rk_span){"", 0};
     return (rk_span){c->text.data + c->ends[v], (size_t)(c->ends[v + 1] - c->ends[v])};
 }
 
-rk_span rk_request_get_first_value(const rk_request_column *c, size_t row) {
+rk_span rk_request_get_first_value(const rk_request_column *c, size_t row, char scratch[RK_NUMBER_BYTES]) {
     int32_t v = c->first[row];
-    return v == c->first[row + 1] || c->nulls[v] ? (rk_span){"", 0} : rk_request_get_value(c, v);
+    return v == c->first[row + 1] || c->nulls[v] ? (rk_span){"", 0} : rk_request_get_value(c, v, scratch);
 }
 
 rk_status rk_request_add_row(rk_request_column *c, bool list) {
@@ -94,40 +111,122 @@ rk_status rk_request_add_row(rk_request_column *c, bool list) {
     return RK_OK;
 }
 
-rk_status rk_request_add_value(rk_request_column *c, rk_span text, bool null) {
-    size_t n = c->n_values;
-    RK_TRY(rk_reserve(&c->ends, &c->ends_capacity, n + 2, sizeof *c->ends));
-    RK_TRY(rk_reserve(&c->nulls, &c->nulls_capacity, n + 1, sizeof *c->nulls));
-    RK_FAIL_IF(!null && text.n_bytes > (size_t)INT32_MAX - c->text.n_bytes, RK_BAD_DATA,
-               "column '%s': the values of a request have 2 GiB of text or more", c->name);
-    if (!null) rk_buffer_append(&c->text, text.data, text.n_bytes);
-    RK_TRY(c->text.status);
-    c->nulls[n] = null;
-    c->ends[n + 1] = (int32_t)c->text.n_bytes;
-    c->first[c->n_rows] = (int32_t)++c->n_values;
+static rk_status end_added_value(rk_request_column *c, bool null) {
+    RK_TRY(rk_reserve(&c->nulls, &c->nulls_capacity, c->n_values + 1, sizeof *c->nulls));
+    c->nulls[c->n_values++] = null;
+    c->first[c->n_rows] = (int32_t)c->n_values;
     return RK_OK;
+}
+
+/* Where value v ends, whose text is appended. */
+static rk_status append_text(rk_request_column *c, size_t v, rk_span text) {
+    RK_TRY(rk_reserve(&c->ends, &c->ends_capacity, v + 2, sizeof *c->ends));
+    RK_FAIL_IF(text.n_bytes > (size_t)INT32_MAX - c->text.n_bytes, RK_BAD_DATA,
+               "column '%s': the values of a request have 2 GiB of text or more", c->name);
+    rk_buffer_append(&c->text, text.data, text.n_bytes);
+    RK_TRY(c->text.status);
+    c->ends[v + 1] = (int32_t)c->text.n_bytes;
+    return RK_OK;
+}
+
+/* Numbers become their texts once another text stands among them. */
+static rk_status make_column_text(rk_request_column *c) {
+    char scratch[RK_NUMBER_BYTES];
+    for (size_t v = 0; v < c->n_values && !c->is_text; v++)
+        RK_TRY(append_text(c, v, c->nulls[v] ? (rk_span){"", 0} : format_number(c, c->numbers[v], scratch)));
+    c->is_text = true;
+    return RK_OK;
+}
+
+static rk_status add_number(rk_request_column *c, rk_request_number number, bool null) {
+    RK_TRY(rk_reserve(&c->numbers, &c->numbers_capacity, c->n_values + 1, sizeof *c->numbers));
+    c->numbers[c->n_values] = number;
+    return end_added_value(c, null);
+}
+
+rk_status rk_request_add_text(rk_request_column *c, rk_span text) {
+    if (!c->is_text) RK_TRY(make_column_text(c));
+    RK_TRY(append_text(c, c->n_values, text));
+    return end_added_value(c, false);
+}
+
+rk_status rk_request_add_null(rk_request_column *c) {
+    if (!c->is_text) return add_number(c, (rk_request_number){0}, true);
+    RK_TRY(append_text(c, c->n_values, (rk_span){"", 0}));
+    return end_added_value(c, true);
+}
+
+/* Another text of the same number would be other text. */
+static bool is_plain_integer(rk_span text, int64_t *out) {
+    return text.n_bytes <= 18 && rk_parse_i64(text, out) && (*out != 0 || text.n_bytes == 1);
+}
+
+rk_status rk_request_add_json_number(rk_request_column *c, rk_span text) {
+    rk_request_number number;
+    bool fits = !c->is_text && (c->reading == RK_READS_INTEGERS ? is_plain_integer(text, &number.i64)
+                                                                : rk_parse_f64(text, &number.f64));
+    return fits ? add_number(c, number, false) : rk_request_add_text(c, text);
+}
+
+rk_status rk_request_add_i64(rk_request_column *c, int64_t number) {
+    char scratch[RK_NUMBER_BYTES];
+    if (!c->is_text)
+        return add_number(c,
+                          c->reading == RK_READS_INTEGERS ? (rk_request_number){.i64 = number}
+                                                          : (rk_request_number){.f64 = (double)number},
+                          false);
+    const char *text = rk_format_i64(number, scratch);
+    return rk_request_add_text(c, (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)});
+}
+
+rk_status rk_request_add_u64(rk_request_column *c, uint64_t number) {
+    char scratch[RK_NUMBER_BYTES];
+    if (number <= INT64_MAX) return rk_request_add_i64(c, (int64_t)number);
+    const char *text = rk_format_u64(number, scratch);
+    return rk_request_add_json_number(c, (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)});
+}
+
+static bool takes_floats(const rk_request_column *c) {
+    return !c->is_text && c->reading != RK_READS_INTEGERS;
+}
+
+rk_status rk_request_add_f32(rk_request_column *c, float number) {
+    char scratch[RK_NUMBER_BYTES];
+    if (!takes_floats(c)) return rk_request_add_json_number(c, rk_format_f32(number, scratch));
+    double wide = c->reading == RK_READS_F32 ? (double)number : rk_f64_of_f32_text(number);
+    return add_number(c, (rk_request_number){.f64 = wide}, false);
+}
+
+rk_status rk_request_add_f64(rk_request_column *c, double number) {
+    char scratch[RK_NUMBER_BYTES];
+    if (!takes_floats(c)) return rk_request_add_json_number(c, rk_format_f64(number, scratch));
+    return add_number(c, (rk_request_number){.f64 = number}, false);
 }
 
 rk_status rk_request_fill_missing(rk_request_column *c, size_t n_rows) {
     bool given = c->given;
     while (c->n_rows < n_rows) {
         RK_TRY(rk_request_add_row(c, false));
-        RK_TRY(rk_request_add_value(c, (rk_span){0}, true));
+        RK_TRY(rk_request_add_null(c));
     }
     c->given = given;
     return RK_OK;
 }
 
+static rk_status repeat_value(rk_request_column *c, int32_t v) {
+    if (!c->is_text) return add_number(c, c->numbers[v], c->nulls[v]);
+    if (c->nulls[v]) return rk_request_add_null(c);
+    size_t n_bytes = (size_t)(c->ends[v + 1] - c->ends[v]);
+    rk_buffer_extend(&c->text, n_bytes); /* so that the copy's source stays where it is */
+    RK_TRY(c->text.status);
+    c->text.n_bytes -= n_bytes;
+    return rk_request_add_text(c, (rk_span){c->text.data + c->ends[v], n_bytes});
+}
+
 rk_status rk_request_repeat_row(rk_request_column *c, size_t row, size_t n_rows) {
     while (c->n_rows < n_rows) {
         RK_TRY(rk_request_add_row(c, c->lists[row]));
-        for (int32_t v = c->first[row]; v < c->first[row + 1]; v++) {
-            size_t n_bytes = (size_t)(c->ends[v + 1] - c->ends[v]);
-            rk_buffer_extend(&c->text, n_bytes); /* so that the copy's source stays where it is */
-            RK_TRY(c->text.status);
-            c->text.n_bytes -= n_bytes;
-            RK_TRY(rk_request_add_value(c, (rk_span){c->text.data + c->ends[v], n_bytes}, c->nulls[v]));
-        }
+        for (int32_t v = c->first[row]; v < c->first[row + 1]; v++) RK_TRY(repeat_value(c, v));
     }
     return RK_OK;
 }
@@ -152,12 +251,13 @@ void rk_request_rows_truncate(rk_request_rows *rows, size_t n_rows) {
         c->is_context = false;
         while (c->n_rows > n_rows) c->n_lists -= c->lists[--c->n_rows];
         c->n_values = (size_t)c->first[c->n_rows];
-        c->text.n_bytes = (size_t)c->ends[c->n_values];
+        if (c->n_values == 0) c->is_text = c->reading == RK_READS_TEXTS;
+        c->text.n_bytes = c->is_text ? (size_t)c->ends[c->n_values] : 0;
         c->text.status = RK_OK;
     }
 }
 
-/* A bit a value, 1 where it is there; *n_null counts the others. */
+/* A bit a value, 1 where it is there; NULL: all are. *n_null counts the others. */
 static rk_status make_validity_bits(rk_request_column *c, int which, size_t n, const uint8_t **bits,
                                     int64_t *n_null) {
     size_t n_bytes = (n + 7) / 8;
@@ -170,7 +270,7 @@ static rk_status make_validity_bits(rk_request_column *c, int which, size_t n, c
         to[i / 8] |= (uint8_t)(!null << i % 8);
         *n_null += null;
     }
-    *bits = to;
+    *bits = *n_null ? to : NULL;
     return RK_OK;
 }
 
@@ -184,15 +284,16 @@ static rk_status make_arrow_column(rk_request_column *c, size_t n_rows, column_s
     int64_t n_null;
     bool list = c->n_lists > 0;
     RK_TRY(make_validity_bits(c, 1, (size_t)c->first[n_rows], &bits, &n_null));
-    s->text_buffers[0] = bits;
-    s->text_buffers[1] = c->ends;
-    s->text_buffers[2] = c->text.data ? c->text.data : "";
+    s->item_buffers[0] = bits;
+    s->item_buffers[1] = c->is_text ? (const void *)c->ends : c->numbers;
+    s->item_buffers[2] = c->text.data ? c->text.data : "";
     s->items = (struct ArrowArray){.length = c->first[n_rows],
                                    .null_count = n_null,
-                                   .n_buffers = 3,
-                                   .buffers = s->text_buffers,
+                                   .n_buffers = c->is_text ? 3 : 2,
+                                   .buffers = s->item_buffers,
                                    .release = ignore_array_release};
-    s->item_schema = make_arrow_schema("u", list ? "item" : c->name);
+    const char *format = c->is_text ? "u" : c->reading == RK_READS_INTEGERS ? "l" : "g";
+    s->item_schema = make_arrow_schema(format, list ? "item" : c->name);
     if (!list) {
         s->schema = s->item_schema;
         s->array = s->items;

@@ -1,6 +1,7 @@
 /* Rows of requests, collected into columns that rk_session_run takes: texts, as a CSV file would have them,
- * so that numbers are read as exactly as from files. Rows of several requests follow one another; those of
- * one that is found wrong are taken back. */
+ * so that numbers are read as exactly as from files; or numbers, where all of a column's values are such and
+ * nothing that reads it sees more in a text. Rows of several requests follow one another; those of one that
+ * is found wrong are taken back. */
 #ifndef RK_SERVER_REQUEST_ROWS_H
 #define RK_SERVER_REQUEST_ROWS_H
 
@@ -9,9 +10,15 @@
 #include <stdint.h>
 
 #include <reckon/arrow.h>
+#include <reckon/experimental/column_reading.h>
 
 #include "base/buffer.h"
-#include "base/text/text.h"
+#include "base/text/number_text.h"
+
+typedef union rk_request_number {
+    int64_t i64; /* of a column of RK_READS_INTEGERS */
+    double f64;
+} rk_request_number;
 
 /* A column: the values of its rows, one after the other. */
 typedef struct rk_request_column {
@@ -19,10 +26,13 @@ typedef struct rk_request_column {
     bool required;   /* a request without it is refused */
     bool given;      /* since rk_request_rows_begin */
     bool is_context; /* its one row stands for all */
+    rk_column_reading reading;
+    bool is_text; /* the values are texts: reading says so, or one of them is no such number */
     rk_buffer text;
-    int32_t *ends; /* [1 + n_values] 0, then where each value ends in the text */
-    bool *nulls;   /* [n_values] */
-    size_t n_values, ends_capacity, nulls_capacity;
+    int32_t *ends;              /* [1 + n_values] of texts: 0, then where each value ends in the text */
+    rk_request_number *numbers; /* [n_values] of numbers */
+    bool *nulls;                /* [n_values] */
+    size_t n_values, ends_capacity, numbers_capacity, nulls_capacity;
     int32_t *first; /* [n_rows + 1] of each row, its first value */
     bool *lists;    /* [n_rows] given as a list */
     size_t n_rows, first_capacity, lists_capacity, n_lists;
@@ -39,22 +49,31 @@ typedef struct rk_request_rows {
 } rk_request_rows;
 
 /* Columns are the children of `schema` (rk_session_input_schema), which outlives the rows; the first
- * n_required must be in each request. Release after a failure too. */
+ * n_required must be in each request. All are of texts until rk_request_column_set_reading says more. Release
+ * after a failure too. */
 rk_status rk_request_rows_init(rk_request_rows *rows, const struct ArrowSchema *schema, int64_t n_required);
 void rk_request_rows_release(rk_request_rows *rows);
+void rk_request_column_set_reading(rk_request_column *column, rk_column_reading reading);
 
 /* NULL: none of the model's. */
 rk_request_column *rk_request_rows_find(rk_request_rows *rows, rk_span name);
 
-/* A value by its number, valid until one is added. */
-rk_span rk_request_get_value(const rk_request_column *column, int32_t value);
+/* A value by its number as text, valid until one is added, or as the scratch is. */
+rk_span rk_request_get_value(const rk_request_column *column, int32_t value, char scratch[RK_NUMBER_BYTES]);
 /* The first value of a row; none: "". Valid as long. */
-rk_span rk_request_get_first_value(const rk_request_column *column, size_t row);
+rk_span rk_request_get_first_value(const rk_request_column *column, size_t row,
+                                   char scratch[RK_NUMBER_BYTES]);
 
 /* A row of one value, or of a list of any number of them, which are then added. */
 rk_status rk_request_add_row(rk_request_column *column, bool list);
-/* null: a missing value; text is not looked at. */
-rk_status rk_request_add_value(rk_request_column *column, rk_span text, bool null);
+rk_status rk_request_add_text(rk_request_column *column, rk_span text);
+rk_status rk_request_add_null(rk_request_column *column);
+/* Numbers, as their texts: of JSON that which stands there, else the shortest. */
+rk_status rk_request_add_json_number(rk_request_column *column, rk_span text);
+rk_status rk_request_add_i64(rk_request_column *column, int64_t number);
+rk_status rk_request_add_u64(rk_request_column *column, uint64_t number);
+rk_status rk_request_add_f32(rk_request_column *column, float number);
+rk_status rk_request_add_f64(rk_request_column *column, double number);
 /* The last n_rows - column->n_rows rows: without a value; or with those of row `row`. */
 rk_status rk_request_fill_missing(rk_request_column *column, size_t n_rows);
 rk_status rk_request_repeat_row(rk_request_column *column, size_t row, size_t n_rows);

@@ -116,7 +116,8 @@ static rk_status gather_users_searched_together(const rk_call *call, const rk_re
     int64_t n_known, n_all = 0;
     *n = 0;
     for (int64_t row = first; row < call->n_rows && (*n == 0 || n_all < MOST_EXCLUDED); row++, ++*n) {
-        rk_span name = rk_request_get_first_value(users, (size_t)row);
+        char scratch[RK_NUMBER_BYTES];
+        rk_span name = rk_request_get_first_value(users, (size_t)row, scratch);
         if (!rk_item_catalog_knows_user(call->version->catalog, name.data, name.n_bytes, &known, &n_known))
             return RK_OK;
         if (call->with_known) n_known = 0;

@@ -269,7 +269,7 @@ ROW_INLINE void update_rows(const rk_fused_update_args *a, row_words *random, bo
 enum {
     CHUNK_VALUES = 256,
     CHUNKS_AHEAD = 8,
-    FEW_VALUES = 32 /* of a row; longer ones take no less time so */
+    SUMMED_VALUES = 2048 /* of rows whose gradients are summed before they take a step */
 };
 
 /* A step of rows beside each other, whose values do not depend on one another. */
@@ -290,9 +290,8 @@ static __attribute__((noinline, flatten)) void update_values(const rk_update *re
 
 /* Every row takes a step: the sums of some rows, then one loop over their values. */
 ROW_INLINE void update_all_rows(const rk_fused_update_args *a, bool plain, int32_t dim) {
-    if (dim > FEW_VALUES) __builtin_unreachable();
-    float g[2048];
-    const int64_t at_once = (int64_t)(sizeof g / sizeof *g) / dim;
+    float g[SUMMED_VALUES];
+    const int64_t at_once = SUMMED_VALUES / dim;
     use_reader r = begin_reading_uses(a, false, plain, dim);
     for (int64_t first = 0, i = 0; first < a->n_places; first += at_once) {
         const int64_t n = a->n_places - first < at_once ? a->n_places - first : at_once,
@@ -385,10 +384,10 @@ static bool is_step_a_usual_rule(const rk_fused_update_args *a) {
            a->l2 == 0 && a->l2_full == 0 && u->decay == 0 && !u->clips_gradient && !u->clips_weight;
 }
 
-/* Whether every row takes a step, and short ones whose values do not depend on one another. */
+/* Whether every row takes a step, and values do not depend on one another. */
 static bool takes_all_values(const rk_fused_update_args *a) {
     rk_optimizer_kind kind = a->update->kind;
-    return a->l2_full != 0 && a->l2 == 0 && a->rows.dtype == RK_F32 && a->rows.dim <= FEW_VALUES &&
+    return a->l2_full != 0 && a->l2 == 0 && a->rows.dtype == RK_F32 && a->rows.dim <= SUMMED_VALUES &&
            (kind == RK_OPTIMIZER_SGD || kind == RK_OPTIMIZER_ADAGRAD || kind == RK_OPTIMIZER_ADAM ||
             kind == RK_OPTIMIZER_ADAMW);
 }

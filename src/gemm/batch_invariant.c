@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/integers.h"
 #include "base/memory.h"
 #include "kernels/kernels.h"
 
@@ -32,11 +33,9 @@ void rk_batch_invariant_matrix_set_weights(rk_batch_invariant_matrix *matrix, co
 void rk_batch_invariant_matrix_set_transposed_weights(rk_batch_invariant_matrix *matrix, const rk_real *w) {
     const int64_t in = matrix->in;
     rk_real *to = matrix->values;
-    for (int64_t c = 0; c < matrix->out; c += RK_PANEL_COLUMNS) {
-        int64_t left = matrix->out - c, n = left < RK_PANEL_COLUMNS ? left : RK_PANEL_COLUMNS;
-        for (int64_t i = 0; i < in; i++, to += RK_PANEL_COLUMNS)
-            for (int64_t k = 0; k < n; k++) to[k] = w[(c + k) * in + i];
-    }
+    for (int64_t c = 0; c < matrix->out; c += RK_PANEL_COLUMNS, to += in * RK_PANEL_COLUMNS)
+        rk_values_transpose(w + c * in, rk_min_i64(matrix->out - c, RK_PANEL_COLUMNS), in, in, to,
+                            RK_PANEL_COLUMNS);
 }
 
 static rk_panel_product_args make_panel_product_args(const rk_batch_invariant_matrix *matrix, rk_lines lines,

@@ -1,4 +1,6 @@
 /* The bodies of kernels/dense_loops.h, compiled once for each instruction set. */
+#include <string.h>
+
 #include "kernels/inline/lane_sum.h"
 #include "kernels/kernel_list.h"
 
@@ -49,6 +51,46 @@ void RK_KERNEL_NAME(rk_values_multiply)(const rk_real *a, const rk_real *b, int6
 void RK_KERNEL_NAME(rk_values_multiply_add)(const rk_real *a, const rk_real *b, const rk_real *c, int64_t n,
                                             rk_real *restrict out) {
     for (int64_t i = 0; i < n; i++) out[i] = a[i] * b[i] + c[i];
+}
+
+enum { BLOCK = 8 };
+typedef rk_real eight __attribute__((vector_size(BLOCK * sizeof(rk_real))));
+
+/* BLOCK rows by BLOCK columns: numbers change places by ones, then by twos, then by fours. */
+static inline __attribute__((always_inline)) void transpose_block(const rk_real *x, int64_t x_stride,
+                                                                  rk_real *out, int64_t out_stride) {
+    eight a[BLOCK], b[BLOCK];
+#pragma GCC unroll 8
+    for (int r = 0; r < BLOCK; r++) memcpy(&a[r], x + r * x_stride, sizeof a[r]);
+#pragma GCC unroll 4
+    for (int r = 0; r < BLOCK; r += 2) {
+        b[r] = __builtin_shufflevector(a[r], a[r + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        b[r + 1] = __builtin_shufflevector(a[r], a[r + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < BLOCK; r++) {
+        if (r & 2) continue;
+        a[r] = __builtin_shufflevector(b[r], b[r + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        a[r + 2] = __builtin_shufflevector(b[r], b[r + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < BLOCK / 2; r++) {
+        b[r] = __builtin_shufflevector(a[r], a[r + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        b[r + 4] = __builtin_shufflevector(a[r], a[r + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < BLOCK; r++) memcpy(out + r * out_stride, &b[r], sizeof b[r]);
+}
+
+void RK_KERNEL_NAME(rk_values_transpose)(const rk_real *x, int64_t rows, int64_t cols, int64_t x_stride,
+                                         rk_real *out, int64_t out_stride) {
+    const int64_t whole_rows = rows / BLOCK * BLOCK, whole_cols = cols / BLOCK * BLOCK;
+    for (int64_t c = 0; c < whole_cols; c += BLOCK) /* along the rows that are written */
+        for (int64_t r = 0; r < whole_rows; r += BLOCK)
+            transpose_block(x + r * x_stride + c, x_stride, out + c * out_stride + r, out_stride);
+    for (int64_t c = 0; c < cols; c++)
+        for (int64_t r = c < whole_cols ? whole_rows : 0; r < rows; r++)
+            out[c * out_stride + r] = x[r * x_stride + c];
 }
 
 void RK_KERNEL_NAME(rk_squares_sum)(const float *values, int64_t n, double *sum) {

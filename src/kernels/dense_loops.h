@@ -24,6 +24,9 @@ void rk_values_add(const rk_real *from, int64_t n, rk_real *to);
 void rk_values_multiply(const rk_real *a, const rk_real *b, int64_t n, bool add, rk_real *to);
 /* out[i] = a[i] * b[i] + c[i], two roundings */
 void rk_values_multiply_add(const rk_real *a, const rk_real *b, const rk_real *c, int64_t n, rk_real *out);
+/* out[c, r] = x[r, c]; rows of x are x_stride values apart, those of out out_stride */
+void rk_values_transpose(const rk_real *x, int64_t rows, int64_t cols, int64_t x_stride, rk_real *out,
+                         int64_t out_stride);
 /* In RK_LANES lanes of doubles, which are added in their order. */
 void rk_squares_sum(const float *values, int64_t n, double *sum);
 

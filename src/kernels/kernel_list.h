@@ -59,6 +59,9 @@
       (a, b, n, add, to))                                                                                    \
     X(rk_values_multiply_add,                                                                                \
       (const rk_real *a, const rk_real *b, const rk_real *c, int64_t n, rk_real *out), (a, b, c, n, out))    \
+    X(rk_values_transpose,                                                                                   \
+      (const rk_real *x, int64_t rows, int64_t cols, int64_t x_stride, rk_real *out, int64_t out_stride),    \
+      (x, rows, cols, x_stride, out, out_stride))                                                            \
     X(rk_squares_sum, (const float *values, int64_t n, double *sum), (values, n, sum))                       \
     X(rk_low_rank_times_columns, (const rk_low_rank_args *args), (args))                                     \
     X(rk_low_rank_times_rows, (const rk_low_rank_args *args), (args))                                        \

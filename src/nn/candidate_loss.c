@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/thread/parallel_failure.h"
+#include "base/integers.h"
 #include "base/memory.h"
 #include "base/thread/parallel.h"
 #include "base/tree_sum.h"
@@ -15,6 +16,8 @@
  * the whole batch. A LINE is the numbers of a cache line; sums are fetched AHEAD rows before they are needed.
  */
 enum { ROWS = 64, MAX_GROUPS = 16, TILE = 64, LINE = 64 / sizeof(rk_real), AHEAD = 4 };
+/* Rows of so many values, or of a multiple, begin in few sets of the caches, and push each other out. */
+enum { FEW_SETS = 512 };
 
 typedef struct group {
     rk_real *scores;    /* [ROWS, n_cols] */
@@ -88,6 +91,7 @@ rk_status rk_candidate_loss_create(const rk_candidate_loss_config *config, rk_ca
     l->config = *config;
     int64_t n = config->n_sampled + (config->in_batch ? config->max_n : 0);
     l->n_cols = (n + RK_LANES - 1) / RK_LANES * RK_LANES;
+    if (l->n_cols % FEW_SETS == 0) l->n_cols += RK_LANES;
     if (config->n_micro_batches == 0) l->config.n_micro_batches = 1;
     if (config->n_here == 0) l->config.n_here = l->config.n_micro_batches;
     size_t blocks =
@@ -130,10 +134,12 @@ static void transpose_candidate_tile(void *context, size_t task, int thread) {
         l->ids[c] = there ? l->args->ids[item] : -1;
         l->log_q[c] = there && l->args->log_q ? l->args->log_q[item] : 0;
     }
-    for (int64_t k = 0; k < dim; k++) /* along the rows that are written: they are far apart */
-        for (int64_t c = begin; c < end; c++)
-            l->candidates[k * l->n_cols + c] =
-                c < l->n_candidates ? l->args->items[(l->first + c) * dim + k] : 0;
+    const int64_t last = rk_min_i64(end, l->n_candidates);
+    if (begin < last)
+        rk_values_transpose(l->args->items + (l->first + begin) * dim, last - begin, dim, dim,
+                            l->candidates + begin, l->n_cols);
+    for (int64_t c = begin < last ? last : begin; c < end; c++)
+        for (int64_t k = 0; k < dim; k++) l->candidates[k * l->n_cols + c] = 0;
 }
 
 static rk_status compute_block_scores_and_gradients(rk_candidate_loss *l, group *g, int64_t begin, int64_t n,
@@ -235,9 +241,8 @@ static void sum_item_gradients_of_tile(void *context, size_t task, int thread) {
             sum_item_gradients_over_micro_batches(l, k, begin, end, sums);
             memcpy(turned[k - first], sums[0], sizeof sums[0]);
         }
-        for (int64_t i = begin; i < end; i++)
-            for (int64_t k = first; k < last; k++)
-                l->args->item_gradient[i * dim + k] = turned[k - first][i - begin];
+        rk_values_transpose(turned[0], last - first, end - begin, TILE,
+                            l->args->item_gradient + begin * dim + first, dim);
     }
 }
 

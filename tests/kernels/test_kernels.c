@@ -269,6 +269,24 @@ static void test_sums_and_products(void **state) {
             }
 }
 
+/* Of a matrix that is part of a wider one, into one that is. */
+static void test_transpose(void **state) {
+    (void)state;
+    tried("rk_values_transpose", true);
+    enum { MOST = 27, STRIDE = 29 };
+    static float x[MOST * STRIDE], expected[MOST * STRIDE], out[MOST * STRIDE];
+    randomize(x, MOST * STRIDE);
+    for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++)
+        for (int64_t rows = 0; rows <= MOST; rows++)
+            for (int64_t cols = 0; cols <= MOST; cols++) {
+                for (int64_t i = 0; i < MOST * STRIDE; i++) out[i] = expected[i] = (float)i;
+                for (int64_t r = 0; r < rows; r++)
+                    for (int64_t c = 0; c < cols; c++) expected[c * STRIDE + r] = x[r * STRIDE + c];
+                rk_values_transpose_on[isa](x, rows, cols, STRIDE, out, STRIDE);
+                assert_memory_equal(out, expected, sizeof out);
+            }
+}
+
 enum {
     LOW_RANK_ROWS = 7,
     LOW_RANK_COLS = 75,
@@ -588,6 +606,7 @@ int main(void) {
         cmocka_unit_test(test_batch_norm),
         cmocka_unit_test(test_relu_and_column_sums),
         cmocka_unit_test(test_sums_and_products),
+        cmocka_unit_test(test_transpose),
         cmocka_unit_test(test_low_rank),
         cmocka_unit_test(test_squares_sum),
         cmocka_unit_test(test_interaction),

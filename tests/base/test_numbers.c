@@ -103,7 +103,14 @@ static void test_numbers_from_text(void **state) {
                                         "1e22",
                                         "1e23",
                                         "123456789012345e-22",
-                                        "9007199254740993",
+                                        "9007199254740993", /* halfway; a little more, a little less */
+                                        "9007199254740993.001",
+                                        "9007199254740992.999",
+                                        "4503599627370497.5",
+                                        "-.1000000000000000055",
+                                        "9999999999999999999",
+                                        "0.9999999999999999999",
+                                        "0.0000000000000000001",
                                         "0.1e1",
                                         "1E+05",
                                         "000000000000000001"};
@@ -124,6 +131,17 @@ static void test_numbers_from_text(void **state) {
         double value = rk_rng_normal(&rng) * pow(10, (double)rk_rng_below(&rng, 60) - 30);
         int digits = 1 + (int)rk_rng_below(&rng, 17);
         snprintf(text, sizeof text, k % 2 ? "%.*g" : "%.*f", digits, value);
+        assert_true(rk_parse_f64(span(text), &x));
+        assert_true(x == strtod(text, NULL));
+    }
+    for (int k = 0; k < 50000; k++) { /* any digits, or halfway between neighbours where 19 are enough */
+        char text[50];
+        uint64_t bits = (uint64_t)1 << 53 | rk_rng_below(&rng, (uint64_t)1 << 53);
+        if (k % 2)
+            snprintf(text, sizeof text, "%llu.%s", (unsigned long long)(bits | 1), k % 3 ? "00" : "001");
+        else
+            snprintf(text, sizeof text, "%llu.%llu", (unsigned long long)(bits >> rk_rng_below(&rng, 54)),
+                     (unsigned long long)(rk_rng_below(&rng, UINT64_MAX) >> rk_rng_below(&rng, 64)));
         assert_true(rk_parse_f64(span(text), &x));
         assert_true(x == strtod(text, NULL));
     }

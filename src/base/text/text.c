@@ -1,6 +1,7 @@
 #include "base/text/text.h"
 
 #include <ctype.h>
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -189,6 +190,41 @@ static bool parse_simple_decimal(rk_span text, double *out) {
     return true;
 }
 
+/* A quotient of numbers that are not 0, at most 10^19 each, rounded once. */
+static double divide_exactly(uint64_t a, uint64_t b) {
+    __extension__ typedef unsigned __int128 wide;
+    const int up_a = __builtin_clzll(a), up_b = __builtin_clzll(b);
+    const wide dividend = (wide)(a << up_a) << 63;
+    const uint64_t divisor = b << up_b, quotient = (uint64_t)(dividend / divisor); /* of 63 or 64 bits */
+    const int n_lost = 63 - DBL_MANT_DIG + (int)(quotient >> 63);
+    const uint64_t half = (uint64_t)1 << (n_lost - 1), lost = quotient & (2 * half - 1),
+                   kept = quotient >> n_lost;
+    bool rounds_up = lost > half || (lost == half && (kept % 2 == 1 || dividend % divisor != 0));
+    return ldexp((double)(kept + rounds_up), n_lost - 63 + up_b - up_a);
+}
+
+/* Up to 19 digits, of which up to 19 stand behind the point: what programs print of an f64. */
+static bool parse_decimal19(rk_span text, double *out) {
+    const char *at = text.data, *end = at + text.n_bytes, *point = NULL;
+    uint64_t digits = 0, power = 1;
+    int n = 0;
+    bool negative = at < end && *at == '-';
+    for (at += negative; at < end; at++) {
+        unsigned digit = (unsigned)(unsigned char)*at - '0';
+        if (*at == '.' && !point) {
+            point = at;
+            continue;
+        }
+        if (digit > 9 || (n += digits || digit) > 19 || (point && at - point > 19)) return false;
+        digits = digits * 10 + digit;
+        if (point) power *= 10;
+    }
+    if (digits == 0) return false;
+    double value = divide_exactly(digits, power);
+    *out = negative ? -value : value;
+    return true;
+}
+
 static locale_t get_c_locale(void) {
     static locale_t locale; /* made once and kept; a race would only leak one more */
     locale_t known = __atomic_load_n(&locale, __ATOMIC_ACQUIRE);
@@ -218,7 +254,7 @@ int rk_snprintf(char *out, size_t out_bytes, const char *format, ...) {
 
 bool rk_parse_f64(rk_span text, double *out) {
     text = rk_span_trim(text);
-    if (parse_simple_decimal(text, out)) return true;
+    if (parse_simple_decimal(text, out) || parse_decimal19(text, out)) return true;
     char copy[128];
     if (text.n_bytes == 0 || text.n_bytes >= sizeof copy) return false;
     for (size_t i = 0; i < text.n_bytes; i++) /* neither "inf", "nan" nor hexadecimal */

@@ -269,6 +269,41 @@ static void test_columns_of_numbers(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+/* The data of a tensor may stand before what it is. */
+static void test_orders_of_tensors(void **state) {
+    (void)state;
+    rk_request_rows rows;
+    rk_call call = {0};
+    const struct ArrowArray *age, *tags;
+    OK(rk_request_rows_init(&rows, &schema, 2));
+    OK(read(
+        &rows, 0, RK_CALL_INFER,
+        "{\"inputs\": [{\"data\": [[4], [5]], \"name\": \"age\", \"shape\": [2, 1], \"datatype\": \"INT8\"},"
+        " {\"name\": \"other\", \"shape\": [2], \"datatype\": \"INT8\", \"data\": {}},"
+        " {\"name\": \"tags\", \"shape\": [2, 2], \"datatype\": \"BYTES\", \"data\": [\"a\", \"b\\u0063\", "
+        "\"d\", "
+        "\"\"]}]}",
+        &call));
+    read_columns(&rows, 2, &age, &tags);
+    assert_memory_equal(age->buffers[2], "45", 2);
+    assert_memory_equal(tags->buffers[2], "abcd", 4);
+    FAILS(read(&rows, 2, RK_CALL_INFER,
+               "{\"inputs\": [{\"name\": \"age\", \"shape\": [1], \"datatype\": \"INT8\", \"data\": [1], "
+               "\"data\": [1]}]}",
+               &call),
+          RK_BAD_DATA, "JSON: byte 82: \"data\" is given twice");
+    FAILS(read(&rows, 2, RK_CALL_INFER,
+               "{\"inputs\": [{\"name\": \"age\", \"shape\": [1], \"datatype\": \"INT8\", \"data\": [1], "
+               "\"parameters\": "
+               "{\"binary_data_size\": 1}}]}",
+               &call),
+          RK_BAD_DATA, "JSON: byte 113: an input needs either \"data\" or \"binary_data_size\"");
+    assert_int_equal(rows.columns[0].n_rows, 2);
+    rk_request_rows_release(&rows);
+    rk_call_release(&call);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 /* Some megabytes that stand beside many rows would be gigabytes. */
 static void test_large_context(void **state) {
     (void)state;
@@ -343,10 +378,13 @@ static void test_out_of_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),         cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_rows),         cmocka_unit_test(test_columns_of_numbers),
-        cmocka_unit_test(test_nul_in_key),   cmocka_unit_test(test_large_context),
-        cmocka_unit_test(test_out_of_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_json),
+                                       cmocka_unit_test(test_numbers),
+                                       cmocka_unit_test(test_rows),
+                                       cmocka_unit_test(test_columns_of_numbers),
+                                       cmocka_unit_test(test_orders_of_tensors),
+                                       cmocka_unit_test(test_nul_in_key),
+                                       cmocka_unit_test(test_large_context),
+                                       cmocka_unit_test(test_out_of_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,16 @@ typedef struct tensor {
     int n_dims;
     int64_t dims[2];
     int64_t n_binary_bytes; /* -1: data is JSON */
+    bool is_read;           /* the data is */
 } tensor;
+
+/* Of a request, what its tensors are read with and into. */
+typedef struct tensor_reader {
+    rk_call *call;
+    const rk_call_limits *limits;
+    rk_request_rows *rows;
+    size_t n_before;
+} tensor_reader;
 
 /* One that is asked for. */
 typedef struct output {
@@ -68,32 +77,6 @@ static rk_status read_parameters(rk_json *json, const char *wanted_number, int64
             RK_TRY(rk_json_skip_value(json, NULL));
     }
     return json->status;
-}
-
-static rk_status read_tensor(rk_json *json, tensor *t) {
-    rk_span key;
-    *t = (tensor){.datatype = -1, .n_binary_bytes = -1};
-    RK_TRY(rk_json_open_object(json));
-    while (rk_json_next_key(json, &key)) {
-        if (rk_span_equal(key, "name"))
-            RK_TRY(rk_json_read_text(json, &t->name));
-        else if (rk_span_equal(key, "shape"))
-            RK_TRY(read_shape(json, t));
-        else if (rk_span_equal(key, "datatype"))
-            RK_TRY(read_datatype(json, t));
-        else if (rk_span_equal(key, "data"))
-            RK_TRY(rk_json_skip_value(json, &t->data));
-        else if (rk_span_equal(key, "parameters"))
-            RK_TRY(read_parameters(json, "binary_data_size", &t->n_binary_bytes, NULL, NULL));
-        else
-            RK_TRY(rk_json_skip_value(json, NULL));
-    }
-    RK_TRY(json->status);
-    if (!t->name.data || t->n_dims == 0 || t->datatype < 0)
-        return rk_json_error(json, "an input needs \"name\", \"shape\" and \"datatype\"");
-    if (!t->data.data == (t->n_binary_bytes < 0))
-        return rk_json_error(json, "an input needs either \"data\" or \"binary_data_size\"");
-    return RK_OK;
 }
 
 /* An element's place in the tensor begins a row, and perhaps a list. */
@@ -214,38 +197,81 @@ static rk_status add_empty_rows(const tensor *t, rk_request_column *column) {
     return RK_OK;
 }
 
-static rk_status add_tensor_column(rk_call *call, const rk_call_limits *limits, const tensor *t,
-                                   rk_span binary, rk_request_rows *rows, size_t n_before) {
-    rk_request_column *column = rk_request_rows_find(rows, t->name);
-    RK_FAIL_IF(t->dims[0] > limits->max_rows, RK_INVALID_ARGUMENT,
+/* *column: NULL: the model has none of the name. */
+static rk_status begin_column_of_tensor(const tensor_reader *r, const tensor *t, rk_request_column **column) {
+    rk_call *call = r->call;
+    *column = rk_request_rows_find(r->rows, t->name);
+    RK_FAIL_IF(t->dims[0] > r->limits->max_rows, RK_INVALID_ARGUMENT,
                "the request has %lld rows: %lld are allowed", (long long)t->dims[0],
-               (long long)limits->max_rows);
+               (long long)r->limits->max_rows);
     RK_FAIL_IF(call->n_rows >= 0 && t->dims[0] != call->n_rows, RK_BAD_DATA,
                "the inputs have %lld rows, and %lld", (long long)call->n_rows, (long long)t->dims[0]);
     call->n_rows = t->dims[0];
-    if (!column) return RK_OK;
-    RK_FAIL_IF(column->n_rows > n_before, RK_BAD_DATA, "input '%s' is given twice", column->name);
+    if (!*column) return RK_OK;
+    RK_FAIL_IF((*column)->n_rows > r->n_before, RK_BAD_DATA, "input '%s' is given twice", (*column)->name);
     RK_FAIL_IF(t->dims[0] * values_per_row(t) > (int64_t)call->body.n_bytes && values_per_row(t) > 0,
-               RK_BAD_DATA, "input '%s': its shape is larger than the request", column->name);
-    RK_TRY(add_empty_rows(t, column));
+               RK_BAD_DATA, "input '%s': its shape is larger than the request", (*column)->name);
+    return add_empty_rows(t, *column);
+}
+
+/* Where all is known of the tensor, as clients mostly have it, its data is read where it stands. */
+static rk_status read_or_keep_data(const tensor_reader *r, rk_json *json, tensor *t) {
+    rk_request_column *column;
+    if (t->is_read) return rk_json_error(json, "\"data\" is given twice");
+    if (!t->name.data || t->n_dims == 0 || t->datatype < 0 || t->n_binary_bytes >= 0 || t->data.data)
+        return rk_json_skip_value(json, &t->data);
+    RK_TRY(begin_column_of_tensor(r, t, &column));
+    t->is_read = true;
+    return column ? read_json_values(json, t, column) : rk_json_skip_value(json, NULL);
+}
+
+static rk_status read_tensor(const tensor_reader *r, rk_json *json, tensor *t) {
+    rk_span key;
+    *t = (tensor){.datatype = -1, .n_binary_bytes = -1};
+    RK_TRY(rk_json_open_object(json));
+    while (rk_json_next_key(json, &key)) {
+        if (rk_span_equal(key, "name"))
+            RK_TRY(rk_json_read_text(json, &t->name));
+        else if (rk_span_equal(key, "shape"))
+            RK_TRY(read_shape(json, t));
+        else if (rk_span_equal(key, "datatype"))
+            RK_TRY(read_datatype(json, t));
+        else if (rk_span_equal(key, "data"))
+            RK_TRY(read_or_keep_data(r, json, t));
+        else if (rk_span_equal(key, "parameters"))
+            RK_TRY(read_parameters(json, "binary_data_size", &t->n_binary_bytes, NULL, NULL));
+        else
+            RK_TRY(rk_json_skip_value(json, NULL));
+    }
+    RK_TRY(json->status);
+    if (!t->name.data || t->n_dims == 0 || t->datatype < 0)
+        return rk_json_error(json, "an input needs \"name\", \"shape\" and \"datatype\"");
+    if ((t->is_read || t->data.data) == (t->n_binary_bytes >= 0))
+        return rk_json_error(json, "an input needs either \"data\" or \"binary_data_size\"");
+    return RK_OK;
+}
+
+static rk_status read_kept_data(const tensor_reader *r, const tensor *t, rk_span binary) {
+    rk_request_column *column;
+    RK_TRY(begin_column_of_tensor(r, t, &column));
+    if (!column) return RK_OK;
     if (t->n_binary_bytes >= 0) return read_binary_values(t, binary, column);
     RK_AUTO(rk_json_release) rk_json json = {0};
-    rk_json_begin_part(&json, call->body, t->data, limits->max_depth);
+    rk_json_begin_part(&json, r->call->body, t->data, r->limits->max_depth);
     return read_json_values(&json, t, column);
 }
 
-static rk_status read_inputs(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span *binary,
-                             rk_request_rows *rows, size_t n_before) {
+static rk_status read_inputs(const tensor_reader *r, rk_json *json, rk_span *binary) {
     RK_TRY(rk_json_open_array(json));
     while (rk_json_next_item(json)) {
         tensor t;
-        RK_TRY(read_tensor(json, &t));
+        RK_TRY(read_tensor(r, json, &t));
         rk_span bytes = {binary->data, t.n_binary_bytes < 0 ? 0 : (size_t)t.n_binary_bytes};
         if (bytes.n_bytes > binary->n_bytes)
             return rk_json_error(json, "\"binary_data_size\" is more than there is");
         binary->data += bytes.n_bytes;
         binary->n_bytes -= bytes.n_bytes;
-        RK_TRY(add_tensor_column(call, limits, &t, bytes, rows, n_before));
+        if (!t.is_read) RK_TRY(read_kept_data(r, &t, bytes));
     }
     return json->status;
 }
@@ -311,7 +337,7 @@ rk_status rk_read_request_v2(rk_call *call, const rk_call_limits *limits, rk_jso
     while (rk_json_next_key(json, &key)) {
         if (rk_span_equal(key, "inputs")) {
             if (call->n_rows >= 0) return rk_json_error(json, "\"inputs\" is given twice");
-            RK_TRY(read_inputs(call, limits, json, &binary, rows, n_before));
+            RK_TRY(read_inputs(&(tensor_reader){call, limits, rows, n_before}, json, &binary));
         } else if (rk_span_equal(key, "outputs")) {
             RK_TRY(read_outputs(call, json));
         } else if (rk_span_equal(key, "id")) {

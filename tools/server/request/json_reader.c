@@ -103,31 +103,49 @@ static rk_status read_literal(rk_json *json, const char *text) {
     return RK_OK;
 }
 
-static int skip_digits(rk_json *json) {
-    const char *from = json->at;
-    while (json->at < json->end && *json->at >= '0' && *json->at <= '9') json->at++;
-    return (int)(json->at - from);
-}
-
 static bool skip_character(rk_json *json, char c) {
     bool is = json->at < json->end && *json->at == c;
     json->at += is;
     return is;
 }
 
+static inline const char *skip_digits(const char *at, const char *end) {
+    while (at < end && (unsigned char)(*at - '0') < 10) at++;
+    return at;
+}
+
+/* Where a number ends that begins at `at`, or where it is wrong. */
+static const char *find_end_of_number(const char *at, const char *end, const char **what) {
+    at += at < end && *at == '-';
+    const char *from = at;
+    at = skip_digits(from, end);
+    if (at == from || (*from == '0' && at - from > 1)) {
+        *what = "a number should stand here";
+        return at;
+    }
+    if (at < end && *at == '.') {
+        from = at + 1;
+        at = skip_digits(from, end);
+        if (at == from) {
+            *what = "a digit should stand after the point";
+            return at;
+        }
+    }
+    if (at < end && (*at == 'e' || *at == 'E')) {
+        from = at + 1;
+        from += from < end && (*from == '+' || *from == '-');
+        at = skip_digits(from, end);
+        if (at == from) *what = "the exponent has no digits";
+    }
+    return at;
+}
+
 rk_status rk_json_read_number(rk_json *json, rk_span *text) {
+    const char *what = NULL;
     skip_spaces(json);
     const char *from = json->at;
-    skip_character(json, '-');
-    bool zero = json->at < json->end && *json->at == '0';
-    int n = skip_digits(json);
-    if (n == 0 || (zero && n > 1)) return rk_json_error(json, "a number should stand here");
-    if (skip_character(json, '.') && skip_digits(json) == 0)
-        return rk_json_error(json, "a digit should stand after the point");
-    if (skip_character(json, 'e') || skip_character(json, 'E')) {
-        if (!skip_character(json, '+')) skip_character(json, '-');
-        if (skip_digits(json) == 0) return rk_json_error(json, "the exponent has no digits");
-    }
+    json->at = find_end_of_number(json->at, json->end, &what);
+    if (what) return rk_json_error(json, what);
     *text = (rk_span){from, (size_t)(json->at - from)};
     return RK_OK;
 }

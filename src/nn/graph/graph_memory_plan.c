@@ -188,14 +188,16 @@ static rk_status add_intervals_of_node(planner *p, const times *t, const rk_grap
 }
 
 /* Large enough for matrix products to run at speed, small enough for a block's values to stay in a large
- * third cache, and enough of them for several threads. Each block reads the parameters and adds to their
- * gradients, which takes as long as the products if they are not in the cache and the block is short; of many
- * parameters that outweighs the values' way through memory. */
+ * third cache, and enough of them for several threads, to which a group is dealt out whole; micro-batches may
+ * be shorter than a group. Each block reads the parameters and adds to their gradients, which takes as long
+ * as the products if they are not in the cache and the block is short; of many parameters that outweighs the
+ * values' way through memory. */
 static int64_t choose_block_samples(const rk_graph *graph) {
     int64_t micro_batch = (graph->step_batch + graph->n_micro_batches - 1) / graph->n_micro_batches;
     int64_t width = 0, more = graph->gradient_reals >= MANY_REALS ? 2 : 1;
     int64_t block = MAX_BLOCK * more, most_reals = BLOCK_REALS * more,
-            least = graph->gradient_reals <= CACHED_REALS ? MIN_BLOCK : MIN_GROUP;
+            least =
+                graph->gradient_reals <= CACHED_REALS && graph->n_micro_batches > 1 ? MIN_BLOCK : MIN_GROUP;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const rk_node *node = graph->nodes[i];
         bool view = node->op && node->op->is_view; /* of memory that is counted already */

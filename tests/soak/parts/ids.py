@@ -1,6 +1,7 @@
 """Ids and numbers of rows by the definitions of docs/data.md and docs/embeddings.md: what whoever calls an exported model makes himself."""
 
 import bisect
+import collections
 import itertools
 import json
 import math
@@ -61,37 +62,66 @@ def key_of(text):
     return key - (1 << 64) if key >> 63 else key
 
 
-class Transforms:
-    """The transforms of an exported model."""
+def words_of(texts, about):
+    """A vocabulary by docs/data.md: known values by falling count, equal counts by their bytes."""
+    counts = collections.Counter(texts)
+    known = sorted((word for word in counts if counts[word] >= about.get("min_count", 1)), key=lambda word: (-counts[word], word.encode()))
+    return known[: about.get("max_size") or None]
 
-    def __init__(self, folder, data, joined):
-        self.features = {feature["name"]: feature for feature in data["features"]}
-        self.fitted = json.loads((folder / "transforms.json").read_text())["features"]
+
+def parts_of(feature):
+    """Rows a value."""
+    return feature.get("hash_functions") or (2 if "quotient_remainder" in feature else 1)
+
+
+class Transforms:
+    """What makes a row's ids and numbers. fitted: mean, deviation and boundaries by feature; vocabularies: words, the first one's id first; joined: brands by item."""
+
+    def __init__(self, features, fitted, vocabularies, joined=()):
+        self.features, self.fitted = {feature["name"]: feature for feature in features}, fitted
         self.joined = {row["item"]: row["brand"] for row in joined}
-        self.vocabularies = {
-            name: {word: i for i, word in enumerate((folder / "vocabulary" / f"{name}.txt").read_text().splitlines())}  # no word here has a line's end
-            for name, feature in self.features.items()
-            if "vocabulary" in feature
-        }
+        self.vocabularies = {name: {word: i for i, word in enumerate(words)} for name, words in vocabularies.items()}
+
+    @classmethod
+    def of_export(cls, folder, data, joined):
+        """Those of an exported model."""
+        with_words = [feature["name"] for feature in data["features"] if "vocabulary" in feature]
+        words = {name: (folder / "vocabulary" / f"{name}.txt").read_text().splitlines() for name in with_words}  # no word here has a line's end
+        return cls(data["features"], json.loads((folder / "transforms.json").read_text())["features"], words, joined)
+
+    @classmethod
+    def of_rows(cls, features, rows):
+        """Vocabularies of these rows; of numbers only those that need no fit."""
+        out = cls(features, {}, {})
+        for name, feature in out.features.items():
+            if "vocabulary" in feature:
+                words = words_of([text for row in rows for text in out.all_texts(row, feature)], feature["vocabulary"])
+                out.vocabularies[name] = {word: i for i, word in enumerate(words)}
+        return out
 
     def text(self, row, feature):
         column = feature.get("column", feature["name"])
         text = self.joined.get(row["item"], "") if column == "brand" else row[column]
         return text or feature.get("default_value", "")
 
-    def texts(self, row, feature):
+    def all_texts(self, row, feature):
         text = self.text(row, feature)
-        found = [part for part in (text.split(feature["separator"]) if "separator" in feature else [text]) if part]
-        return found[: feature.get("max_length") or None]
+        return [part for part in (text.split(feature["separator"]) if "separator" in feature else [text]) if part]
+
+    def texts(self, row, feature):
+        return self.all_texts(row, feature)[: feature.get("max_length") or None]
 
     def weights(self, row, feature):
-        return [float(part) for part in row[feature["weights"]].split("|") if part][: feature.get("max_length") or None]
+        """One an id: those of values without an id, or beyond max_length, are left out."""
+        own = [float(part) for part in row[feature["weights"]].split("|") if part]
+        kept = [weight for text, weight in zip(self.texts(row, feature), own) if self.id_of(feature, text) is not None]
+        return [weight for weight in kept for _ in range(parts_of(feature))]
 
     def id_of(self, feature, text):
         """A value's id, or None; of several hash functions its hash."""
         name, seed = feature["name"], feature.get("hash_seed", 0)
         if "identity" in feature:
-            return int(text)
+            return int(text) - feature.get("identity_offset", 0)
         if "key" in feature:
             return key_of(text)
         if "hash" in feature:
@@ -124,6 +154,13 @@ class Transforms:
             return feature.get("identity") or feature["hash"]
         return 1 + len(feature.get("bucketize") or self.fitted[feature["name"]]["boundaries"])
 
+    def n_rows(self, feature):
+        """Of a table of this feature alone."""
+        if "hash_functions" in feature or "quotient_remainder" not in feature:
+            return self.n_ids(feature)
+        m = feature["quotient_remainder"]
+        return -(-self.n_ids(feature) // m) + m
+
     def ids(self, row, feature):
         """As an exported model takes them."""
         whole = self.whole_ids(row, feature)
@@ -144,7 +181,7 @@ class Transforms:
         if not text:
             return [0.0] * width
         out = []
-        about = self.fitted[feature["name"]]
+        about = self.fitted.get(feature["name"])
         for part in parts:
             x = float(part)
             if feature.get("log1p"):

@@ -73,7 +73,7 @@ def gates_of(case):
 def model_of(case, kind):
     out = {"kind": kind}
     if kind not in ("lr", "fm", "mmoe", "ple", "two_tower"):
-        out["deep"] = case.one_of("deep", [8], [[8], [16, 8], [7]])
+        out["deep"] = case.one_of("deep", [8], [[8], [16, 8], [7]] + ([[]] if kind not in ("final_mlp", "autoint") else []))
     if kind not in ("lr", "fm", "two_tower"):
         out["dropout"] = case.one_of("dropout", 0, [0, 0, 0.3])
         out["batch_norm"] = kind not in ("mmoe", "ple") and case.maybe("batch_norm", 0.2)
@@ -114,6 +114,7 @@ def model_of(case, kind):
         out["cross_experts"] = case.one_of("cross_experts", 4, [1, 2, 4])
     if kind in ("lr", "fm", "wide_deep", "deepfm", "xdeepfm"):
         out["linear_l2"] = case.one_of("linear_l2", 0, [0, 0, 0.01])
+        out["linear_l2_full"] = case.one_of("linear_l2_full", 0, [0, 0, 0, 0.002])
     if kind == "two_tower":
         out["deep"] = case.one_of("towers", [], [[], [], [8, 4]])
         if out["retrieval"]["history"] and not out["deep"]:

@@ -358,21 +358,13 @@ class OnnxInputs:
                 out[name] = self.np.array(numbers, self.np.float32)
             elif kind in ("ids", "weights"):
                 own = self.transforms.features[feature]
-                bags = self.bags(feature) if kind == "ids" else [self.weights(row, own) for row in self.rows]
+                bags = self.bags(feature) if kind == "ids" else [self.transforms.weights(row, own) for row in self.rows]
                 dtype = self.np.int64 if kind == "ids" else self.np.float32
                 if len(shape) == 2:
                     out[name] = self.padded(bags, -1 if kind == "ids" else 1, dtype)
                 else:
                     out[name], out[f"{feature}.offsets"] = self.ragged(bags, dtype)
         return {name: out[name] for name in shapes}
-
-    def weights(self, row, feature):
-        return [weight for weight in self.transforms.weights(row, feature) for _ in range(parts_of(feature))]
-
-
-def parts_of(feature):
-    """Rows a value."""
-    return feature.get("hash_functions") or (2 if "quotient_remainder" in feature else 1)
 
 
 def in_onnxruntime(t):
@@ -398,7 +390,7 @@ def in_onnxruntime(t):
     as_exported = [] if chosen == "trained" else ["--rows", chosen]
     names, *lines = t.program.ask(["predict", *as_exported, "a", "test.csv"]).splitlines()
     wanted = [dict(zip(names.split(",")[1:], map(float, line.split(",")[1:]))) for line in lines]
-    transforms = Transforms(t.work / "o", plan.config["data"], rows.brands(t.case, plan.items))
+    transforms = Transforms.of_export(t.work / "o", plan.config["data"], rows.brands(t.case, plan.items))
     inputs, given = OnnxInputs(transforms, plan.config["data"], t.rows["test"]), {}
     for path in sorted((t.work / "o").glob("*.onnx")):
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

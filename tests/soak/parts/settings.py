@@ -32,6 +32,8 @@ OPTIONS = {
     "epsilon": ({"adagrad", "adam", "rowwise_adagrad"}, [0.1]),
     "initial_accumulator": ({"adagrad", "rowwise_adagrad"}, [0, 1]),
     "learning_rate_power": ({"ftrl"}, [-0.3]),
+    "beta1": ({"adam", "rowwise_adam", "lamb"}, [0, 0.5]),
+    "clip_gradient_max": (set(RATES), [0.02]),
 }
 # Kinds whose step needs whole rows: their tables are not cut by columns.
 COUPLED = {"rowwise_adagrad", "rowwise_adam", "lamb", "lars"}
@@ -77,6 +79,7 @@ def optimizer(case, name):
 
 INITIALIZERS = [
     {"kind": "normal", "stddev": 0.05},
+    {"kind": "normal", "mean": 0.03, "stddev": 0.05},
     {"kind": "truncated_normal", "stddev": 0.1},
     {"kind": "uniform", "min": -0.1, "max": 0.1},
     {"kind": "constant", "value": 0.02},
@@ -95,10 +98,13 @@ def category(case, name, size):
         {"identity": size},
         [
             {"identity": size},
+            {"identity": size + 3, "identity_offset": -3},
             {"hash": 97},
             {"hash": 13, "hash_seed": 5},
             {"vocabulary": {}},
             {"vocabulary": {"min_count": 3, "oov": 3}},
+            {"vocabulary": {"min_count": 3, "oov": 0}},
+            {"vocabulary": {"path": "words.txt", "oov": 2}},
             {"vocabulary": {"max_size": 20}},
         ],
     )
@@ -121,6 +127,8 @@ def features_of(case, kind, users, items):
             tags["weights"] = "tag_weights"
         if case.maybe("tag_limit", 0.2):
             tags["max_length"] = 2
+        if "weights" not in tags and case.maybe("default_tag", 0.15):
+            tags["default_value"] = "3"
         out.append(tags)
     if case.maybe("buckets", 0.3):
         out.append(
@@ -149,6 +157,8 @@ def features_of(case, kind, users, items):
         out.append({"name": "pair", "dense": True, "width": 2, "separator": "|", "normalize": case.maybe("normalize_pair", 0.5)})
     if kind != "two_tower" and case.maybe("brand", 0.15):
         out.append({"name": "brand", **case.one_of("brand_kind", {"vocabulary": {}}, [{"vocabulary": {}}, {"hash": 50}])})
+        if case.maybe("default_brand", 0.3):
+            out[-1]["default_value"] = "7"
     if kind == "din" or case.maybe("sequence", 0.15):
         out.append(
             {
@@ -206,7 +216,7 @@ def make_dynamic(case, kind, features, embedding):
         keyed.append(name)
         may_have_keys = name == "tags" or (name in ("user", "item") and kind != "two_tower" and not crossed)
         if may_have_keys and case.maybe(f"key/{name}", 0.5):
-            for other in ("identity", "hash", "hash_seed", "vocabulary"):
+            for other in ("identity", "identity_offset", "hash", "hash_seed", "vocabulary"):
                 feature.pop(other, None)
             feature["key"] = True
     if keyed:
@@ -233,6 +243,23 @@ def compose(case, kind, features, embedding):
             feature["compose"] = case.one_of(f"compose/{name}", "pool", ["pool", "multiply", "concat"])
 
 
+def other_lookups(case, plan, embedding, features):
+    """Features with a combiner of their own, or in the table of another feature."""
+    entries = {entry["name"]: entry for entry in embedding.get("features", [])}
+    shared = {entry["table"] for entry in entries.values() if "table" in entry}
+    plain = [feature for feature in features if not feature.get("dense") and feature["name"] not in entries]
+    for feature in plain if plan.kind != "two_tower" else []:
+        name = feature["name"]
+        if combiner := case.pick(f"combiner/{name}", None, lambda r: r.choice(["mean", "sum", "sqrtn"]) if r.random() < 0.1 else None):
+            entries.setdefault(name, {"name": name})["combiner"] = combiner
+        own = {table["name"] for table in embedding.get("tables", [])} | set(plan.keyed) | shared
+        if name in ("tags", "item") and not {name, "user"} & own and plan.kind not in ("lr", "din") and case.maybe(f"in_table_of_user/{name}", 0.1):
+            entries.setdefault(name, {"name": name})["table"] = "user"
+            plan.tables.remove(name)
+    if entries:
+        embedding["features"] = list(entries.values())
+
+
 def own_tables(case, plan, embedding):
     """Tables with options of their own, beside those that they have."""
 
@@ -244,6 +271,8 @@ def own_tables(case, plan, embedding):
             out["initializer"] = r.choice(INITIALIZERS)
         if r.random() < 0.3:
             out["l2"] = r.choice([0, 0.02])
+        if r.random() < 0.2:
+            out["l2_full"] = r.choice([0, 0.002])
         if r.random() < 0.3:
             out["dtype"] = r.choice(["f32", "bf16", "f16"])
         if r.random() < 0.25:
@@ -254,7 +283,7 @@ def own_tables(case, plan, embedding):
     for name in plan.tables:
         own = case.pick(f"own/{name}", {}, lambda r: draw(r) if r.random() < 0.12 else {})
         if name in plan.keyed:
-            own.pop("trainable", None)
+            own = {key: value for key, value in own.items() if key not in ("trainable", "l2_full")}
         if own and not (name == "history" and plan.kind == "din"):
             tables.setdefault(name, {"name": name}).update(own)
             plan.coupled = plan.coupled or own.get("optimizer", {}).get("kind") in COUPLED
@@ -308,7 +337,7 @@ def policy(case, train, data):
             "min_delta": case.one_of("min_delta", 0, [0, 0, 0.01]),
         }
     if case.maybe("plateau", 0.2):
-        train["plateau"] = {"patience": 1, "factor": 0.5}
+        train["plateau"] = {"patience": case.one_of("plateau_patience", 1, [0, 1, 2]), "factor": 0.5, "min_factor": case.one_of("min_factor", 1e-6, [1e-6, 0.4])}
     train["keep_best"] = case.one_of("keep_best", "auto", ["auto", "true", "false", "false"])
 
 
@@ -375,6 +404,8 @@ def make(case, kinds=None):
         train["metrics"] = ["recall@5"]
     policy(case, train, data)
     config = {"data": data, "embedding": embedding, "model": model_of(case, kind), "train": train}
+    if keyed:
+        config["model"].pop("linear_l2_full", None)
     plan = Plan(config, kind, labels, weighted, n_train, n_steps)
     plan.coupled = (rows or train.get("optimizer") or {"kind": "adam"})["kind"] in COUPLED
     vectors = [
@@ -384,6 +415,7 @@ def make(case, kinds=None):
     ]
     plan.tables = [] if kind == "lr" else vectors
     plan.keyed = keyed
+    other_lookups(case, plan, embedding, data["features"])
     own_tables(case, plan, embedding)
     plan.users, plan.items = users, items
     return plan

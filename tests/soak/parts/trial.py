@@ -27,6 +27,13 @@ COLUMNS = [
 ]
 
 
+class InFull(yaml.SafeDumper):
+    """Without anchors, which run files have not."""
+
+    def ignore_aliases(self, data):
+        return True
+
+
 class Trial:
     """A case's files in a folder, and the program to try them with."""
 
@@ -46,6 +53,7 @@ class Trial:
         for split, drawn in self.rows.items():
             rows.write(self.work / f"{split}.csv", drawn, COLUMNS)
         rows.write(self.work / "brands.csv", rows.brands(self.case, plan.items), ["item", "brand"])
+        (self.work / "words.txt").write_text("".join(f"{i}\n" for i in range(1, 25, 2)))
         self.write("run.yaml", plan.config)
         return plan
 
@@ -55,7 +63,7 @@ class Trial:
         for section, keys in sections.items():
             config.setdefault(section, {}).update(keys)
         (self.work / name).write_text(
-            yaml.safe_dump(config, sort_keys=False, default_flow_style=None, width=150)
+            yaml.dump(config, Dumper=InFull, sort_keys=False, default_flow_style=None, width=150)
         )
         return name
 

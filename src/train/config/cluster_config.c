@@ -45,7 +45,7 @@ static const rk_field fields[] = {
                   "what dense gradients travel as between trainers; int8 and powersgd, by products with few "
                   "vectors: with error feedback (docs/distributed.md); auto: bf16 if 'wire' is, else f32"),
     RK_FIELD_I64(rk_cluster_section, powersgd_rank, 4, 1, 256,
-                 "rank of the matrices that approximate those of gradients"),
+                 "rank of the matrices that approximate those of gradients, 1 to 256"),
     RK_FIELD_I64(rk_cluster_section, replicate_below, 10000, 0, 1e15,
                  "tables of fewer rows are replicated on every trainer"),
     RK_FIELD_BOOL(rk_cluster_section, asynchronous, false,

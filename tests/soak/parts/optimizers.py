@@ -23,6 +23,7 @@ DEFAULTS = {
     "weight_decay_by_learning_rate": 0,
     "clip_gradient": np.inf,
     "clip_gradient_min": None,
+    "clip_gradient_max": None,
     "clip_weight_min": -np.inf,
     "clip_weight_max": np.inf,
     "schedule": {},
@@ -166,6 +167,7 @@ class Parameter:
     def __init__(self, values, options, decays=True, is_one_vector=False):
         kind = options["kind"]
         self.options = SimpleNamespace(**{**DEFAULTS, **DEFAULTS_OF.get(kind, {}), **options})
+        self.decays = decays
         if not decays:
             self.options.weight_decay = 0
         self.values, self.is_one_vector = values.copy(), is_one_vector and kind in DECAY_WITHIN_RULE
@@ -173,12 +175,13 @@ class Parameter:
         first = {name: self.options.initial_accumulator if name in ("accumulator", "n") else 0 for name in of_row}
         self.slots = {name: np.full((len(values), 1 if of_row[name] else values.shape[1]), float(first[name])) for name in of_row}
 
-    def step(self, g, steps_before, rows=slice(None)):
-        """A step of these rows, of which g is the gradient."""
+    def step(self, g, steps_before, rows=slice(None), factor=1):
+        """A step of these rows, of which g is the gradient. factor: of the learning rate, beside the schedule's."""
         o, w = self.options, self.values[rows]
-        o.rate, o.t = o.learning_rate * schedule_factor(o.schedule, steps_before), steps_before + 1
+        o.rate, o.t = factor * o.learning_rate * schedule_factor(o.schedule, steps_before), steps_before + 1
         slots = {name: slot[rows] for name, slot in self.slots.items()}
-        g = np.clip(g, -o.clip_gradient if o.clip_gradient_min is None else o.clip_gradient_min, o.clip_gradient)
+        least, most = (own if own is not None else usual for own, usual in ((o.clip_gradient_min, -o.clip_gradient), (o.clip_gradient_max, o.clip_gradient)))
+        g = np.clip(g, least, most)
         if o.kind not in DECAY_WITHIN_RULE:
             w = w - o.weight_decay * (o.rate if o.weight_decay_by_learning_rate else 1) * w
         if self.is_one_vector:

@@ -1,15 +1,21 @@
 """Whole trainings of small models, computed in numpy and f64 by the equations of docs/models.md, docs/embeddings.md, docs/training.md and docs/optimizers.md."""
 
 import copy
+import csv
+import io
+import math
 
 import numpy as np
 
-from parts import reference_case, results
+from parts import measure, models, reference_case, results, tape
+from parts.ids import Transforms
 from parts.optimizers import Parameter
 from parts.program import Failure
-from parts.reference_case import IDS
+from parts.reference_models import Inputs, Network
+from parts.reference_tables import KEYS, LINEAR, Table
 
-LINEAR, KEYS = "/linear", "/keys"
+NO_DECAY = ("bias", "gamma", "beta", "gate", "value")  # scales and shifts of norms, learned gates, log variances
+STATISTICS = ("running_mean", "running_variance")
 
 
 def tensors_of(checkpoint):
@@ -21,95 +27,9 @@ def tensors_of(checkpoint):
                 out[name] = np.frombuffer(data, np.int64 if name.endswith(KEYS) else np.float32).reshape(shape)
     for table in [name.removesuffix(KEYS) for name in out if name.endswith(KEYS)]:
         order = np.argsort(out[table + KEYS])
-        out |= {name: values[order] for name, values in out.items() if name.rpartition("/")[0] == table}
+        of_keys = [name for name in out if name.rpartition("/")[0] == table and "/oov_" not in name]
+        out |= {name: out[name][order] for name in of_keys}
     return out
-
-
-class Bags:
-    """A feature's ids in a batch: `coefficients` makes of a table's rows the samples' vectors, `used` are the rows that take a step."""
-
-    def __init__(self, batch, name, weighted, combiner):
-        self.coefficients = np.zeros((len(batch), IDS[name]))
-        self.uses = np.zeros(IDS[name], int)
-        for sample, row in enumerate(batch):
-            ids = [int(text) for text in row[name].split("|") if text]
-            weights = [float(text) for text in row["tag_weights"].split("|") if text] if weighted else [1.0] * len(ids)
-            kept = [(i, weight) for i, weight in zip(ids, weights) if weight > 0 or combiner == "sum"]
-            for i, weight in kept:
-                self.coefficients[sample, i] += weight
-                self.uses[i] += 1
-            if kept and combiner != "sum":
-                own = np.array([weight for _, weight in kept])
-                self.coefficients[sample] /= own.sum() if combiner == "mean" else np.sqrt((own**2).sum())
-        self.used = np.flatnonzero(self.uses)
-
-    def leave_out(self, without_row):
-        """Ids whose rows are zeros, and have no gradients."""
-        self.coefficients[:, without_row] = 0
-        self.used = np.flatnonzero((self.uses > 0) & ~without_row)
-
-
-class Table:
-    """Rows by id. `seen` are those that lookups find: with staleness those before the last update."""
-
-    def __init__(self, name, tensors, embedding, model):
-        self.name, self.feature, self.is_linear = name, name.removesuffix(LINEAR), name.endswith(LINEAR)
-        rows, keys = tensors[f"table/{name}/rows"], tensors.get(f"table/{name}/keys")
-        values = np.zeros((IDS[self.feature], rows.shape[1]))
-        values[slice(None) if keys is None else keys] = rows
-        self.is_dynamic, self.uses = keys is not None, np.zeros(len(values), int)
-        self.min_count = next((own["admission"]["min_count"] for own in embedding["tables"] if own["name"] == self.feature), 1)
-        self.l2 = model["linear_l2"] if self.is_linear else embedding["l2"]
-        self.l2_full = embedding["l2_full"]
-        self.combiner = "sum" if self.is_linear else embedding["combiner"]
-        self.parameter = Parameter(values, embedding["optimizer"])
-        self.seen = values.copy()
-
-    def bags(self, batch, weighted):
-        """Those of a batch, which admits keys to a dynamic table."""
-        out = Bags(batch, self.feature, weighted, self.combiner)
-        self.uses += out.uses
-        out.leave_out(self.uses < self.min_count)
-        return out
-
-    def update(self, bags, g, step, is_stale):
-        """g: of the samples' vectors."""
-        rows = slice(None) if self.l2_full else bags.used
-        w, before = self.parameter.values, self.parameter.values.copy()
-        g = bags.coefficients.T @ g + self.l2_full * w
-        g[bags.used] += self.l2 * w[bags.used]
-        self.parameter.step(g[rows], step, rows)
-        self.seen = before if is_stale else self.parameter.values.copy()
-
-    def tensors(self):
-        rows = np.flatnonzero(self.uses >= self.min_count) if self.is_dynamic else slice(None)
-        own = {"rows": self.parameter.values, **self.parameter.slots}
-        keys = {f"table/{self.name}{KEYS}": rows} if self.is_dynamic else {}
-        return keys | {f"table/{self.name}/{part}": values[rows] for part, values in own.items()}
-
-
-class Layers:
-    """Linear layers, with the activation between them."""
-
-    def __init__(self, names, dense, activation):
-        self.names, self.dense, self.activation = names, dense, activation
-
-    def forward(self, x):
-        self.inputs = []
-        for i, name in enumerate(self.names):
-            x = np.maximum(x, 0) if i and self.activation == "relu" else x
-            self.inputs.append(x)
-            x = x @ self.dense[f"{name}/weight"].values + self.dense[f"{name}/bias"].values
-        return x
-
-    def backward(self, g):
-        """The gradients of the parameters, and of the input."""
-        out = {}
-        for i, name in reversed(list(enumerate(self.names))):
-            out[f"{name}/weight"], out[f"{name}/bias"] = self.inputs[i].T @ g, g.sum(0, keepdims=True)
-            g = g @ self.dense[f"{name}/weight"].values.T
-            g = g * (self.inputs[i] > 0) if i and self.activation == "relu" else g
-        return out, g
 
 
 class Task:
@@ -119,105 +39,168 @@ class Task:
         self.label, self.is_squared = label, label.get("loss") == "mse"
         self.learns_weight = model["task_weights"] == "uncertainty"
 
+    def targets(self, batch, weights):
+        """Labels, and the weights of the samples that have them."""
+        texts = [row[self.label.get("column", self.label["name"])] for row in batch]
+        return np.array([float(text or 0) for text in texts])[:, None], weights * np.array([[text != ""] for text in texts])
+
     def loss(self, logits, batch, weights):
-        """The mean over the samples that have the label, its gradient by the logits, and whether there are such samples."""
-        texts = [row[self.label["name"]] for row in batch]
-        weights = weights * np.array([text != "" for text in texts])
+        """The mean over the samples that have the label; None without such samples."""
+        y, weights = self.targets(batch, weights)
         if not weights.sum():
-            return 0.0, np.zeros(len(batch)), False
-        weights, y = weights / weights.sum(), np.array([float(text or 0) for text in texts])
+            return None
+        weights = weights / weights.sum()
         if self.is_squared:
-            return (weights * (logits - y) ** 2).sum(), weights * 2 * (logits - y), True
+            return ((logits - y) ** 2 * weights).sum(0)
         smoothing = self.label.get("smoothing", 0)
         y = y * (1 - smoothing) + smoothing / 2
-        losses = np.logaddexp(0, logits) - logits * y
-        return (weights * losses).sum(), weights * (1 / (1 + np.exp(-logits)) - y), True
+        return ((tape.softplus(logits) - logits * y) * weights).sum(0)
 
     def weight(self, step):
-        return self.label["weight"] * (1 - self.label.get("weight_decay_rate", 0)) ** step
+        return self.label.get("weight", 1) * (1 - self.label.get("weight_decay_rate", 0)) ** step
 
-    def factor(self, log_variance):
-        """What the weighted loss is multiplied by, with task_weights: uncertainty."""
-        return np.exp(-log_variance) / (2 if self.is_squared else 1)
+    def weighted(self, loss, step, log_variance):
+        if not self.learns_weight:
+            return loss * self.weight(step)
+        if not self.weight(step):
+            return None
+        factor = tape.exp(log_variance * -1.0) * (0.5 if self.is_squared else 1)
+        return factor * loss * self.weight(step) + log_variance * 0.5
+
+    def predictions(self, logits):
+        return logits if self.is_squared else tape.sigmoid_of(logits)
+
+
+def product_logit(a, b):
+    """-log(exp(-a) + exp(-b) + exp(-a-b))"""
+    terms = [a * -1.0, b * -1.0, (a + b) * -1.0]
+    most = np.maximum.reduce([term.values for term in terms])
+    return (tape.log(sum((tape.exp(term - most) for term in terms), tape.of(0.0))) + most) * -1.0
 
 
 class Model:
-    """noise: that part of the logits' gradients is added to them at random, and of ftrl's roots."""
+    """noise: that part of the logits' gradients is added to them at random, of each product, and of ftrl's roots."""
 
-    def __init__(self, config, tensors, noise):
+    def __init__(self, given, first, noise):
+        config = given.config
         self.noise, self.chance = noise, np.random.default_rng(1)
         self.data, self.model, self.train = config["data"], config["model"], config["train"]
+        self.embedding = config["embedding"]
+        self.ids = Transforms.of_rows(self.data["features"], given.rows["train"])
         rows, dense = ({**config[part], "optimizer": {**config[part]["optimizer"], "noise": noise}} for part in ("embedding", "train"))
-        self.tables = [Table(name, tensors, rows, self.model) for name in table_names(self.model["kind"])]
-        self.dense = {
-            name.removeprefix("dense/"): Parameter(values.astype(np.float64), dense["optimizer"], decays=name.endswith("/weight"), is_one_vector=True)
-            for name, values in tensors.items()
-            if name.startswith("dense/")
-        }
-        deep = [f"deep/linear_{i}" for i in range(len(self.model.get("deep", [])))]
-        self.layers = Layers([*deep, "logits"], self.dense, self.model.get("activation"))
-        self.tasks = [Task(label, self.model) for label in self.data["labels"]]
-        self.n_steps = 0
+        self.features = [feature for feature in self.data["features"] if not feature.get("dense")]
+        self.numbers = [feature for feature in self.data["features"] if feature.get("dense")]
+        self.tables = [Table(*names, first, rows, self.model, min(self.train["staleness"], 1)) for names in self.lookups()]
+        self.dense, self.statistics = {}, {}
+        for name, values in first.items():
+            node, _, part = name.removeprefix("dense/").rpartition("/")
+            if name.startswith("dense/") and part in STATISTICS:
+                self.statistics[f"{node}/{part}"] = values.astype(np.float64)
+            elif name.startswith("dense/"):
+                decays = part not in NO_DECAY
+                self.dense[f"{node}/{part}"] = Parameter(values.astype(np.float64), dense["optimizer"], decays, is_one_vector=True)
+        self.tasks = [Task(label, self.model) for label in self.data.get("labels", [])]
+        self.n_steps, self.rate_factor = 0, 1.0
 
-    def bags(self, batch, table):
-        weighted = any(feature["name"] == table.feature and "weights" in feature for feature in self.data["features"])
-        return table.bags(batch, weighted)
+    def lookups(self):
+        """Each feature's table of vectors and of single weights, as far as the model has them."""
+        kind = self.model["kind"]
+        for feature in self.features:
+            if kind != "lr":
+                yield feature["name"], feature
+            if kind in models.SINGLE:
+                yield feature["name"] + LINEAR, feature
 
-    def forward(self, vectors, numbers):
-        """The logits, and a function of their gradients that gives those of dense parameters and of the tables' vectors."""
-        deep = [vector for vector, table in zip(vectors, self.tables) if not table.is_linear]
-        linear = [vector for vector, table in zip(vectors, self.tables) if table.is_linear]
-        is_lr = self.model["kind"] == "lr"
-        logits = sum(linear, np.zeros((len(numbers), 1)))
-        if is_lr:
-            logits = logits + numbers @ self.dense["linear_dense/weight"].values + self.dense["bias/bias"].values
-        else:
-            logits = logits + self.layers.forward(np.concatenate([*deep, numbers], 1))
+    def sequence_length(self, name):
+        return next((own["max_sequence_length"] for own in self.embedding.get("features", []) if own["name"] == name), 0)
 
-        def backward(g):
-            if is_lr:
-                return {"linear_dense/weight": numbers.T @ g, "bias/bias": g.sum(0, keepdims=True)}, [g] * len(linear)
-            out, g_inputs = self.layers.backward(g)
-            ends = np.cumsum([vector.shape[1] for vector in deep])
-            of_deep = iter(np.split(g_inputs, ends, 1))
-            return out, [g if table.is_linear else next(of_deep) for table in self.tables]
+    def inputs(self, batch, is_training):
+        """Those of the network, and for each table its bags and the vectors that were looked up."""
+        numbers = [[x for feature in self.numbers for x in self.ids.numbers(row, feature)] for row in batch]
+        out, looked_up = Inputs({}, {}, np.array(numbers).reshape(len(batch), -1)), []
+        for table in self.tables:
+            name = table.feature["name"]
+            length = 0 if table.is_linear else self.sequence_length(name)
+            bags = table.bags(batch, self.ids, length, is_training)
+            found = bags.coefficients @ (table.seen if is_training else table.parameter.values)
+            value = tape.of(np.swapaxes(found, 0, 1) if length else found[0])
+            looked_up.append((table, bags, value))
+            (out.linear if table.is_linear else out.vectors)[name] = value
+            if length:
+                out.lengths[name] = bags.lengths
+        return out, looked_up
 
-        return logits, backward
+    def add_noise(self, x):
+        return x * (1 + self.noise * self.chance.standard_normal(x.shape))
 
-    def losses(self, logits, batch):
-        """Gradients of the logits, and of the dense parameters that the losses have."""
-        weights = np.array([float(row["weight"]) if "sample_weight" in self.data else 1.0 for row in batch])
-        g, g_log_variances = np.zeros_like(logits), np.zeros((1, len(self.tasks)))
-        for k, task in enumerate(self.tasks):
-            loss, g_logits, has_samples = task.loss(logits[:, k], batch, weights)
-            weight = task.weight(self.n_steps)
-            if task.learns_weight:
-                factor = task.factor(self.dense["task_log_variances/value"].values.reshape(-1)[k])
-                g_log_variances[0, k] = 0.5 - weight * factor * loss if has_samples else 0
-                weight *= factor
-            g[:, k] = weight * g_logits
-        return g, {"task_log_variances/value": g_log_variances} if self.tasks[0].learns_weight else {}
+    def logits(self, inputs, parameters, is_training):
+        """One of each label."""
+        network = Network(self.model, parameters, self.statistics, is_training, self.add_noise if self.noise else None)
+        own = [task.label["name"] for task in self.tasks if "product_of" not in task.label]
+        found = network.logits(inputs, len(own))
+        out = {name: found[:, k : k + 1] for k, name in enumerate(own)}
+        for task in self.tasks:
+            if pair := task.label.get("product_of"):
+                out[task.label["name"]] = product_logit(*(out[name] for name in pair))
+        return [out[task.label["name"]] for task in self.tasks]
+
+    def weights(self, batch):
+        return np.array([[float(row["weight"]) if "sample_weight" in self.data else 1.0] for row in batch])
+
+    def loss(self, logits, batch, parameters):
+        losses, weights = [tape.of(np.zeros(1))], self.weights(batch)
+        for k, (task, own) in enumerate(zip(self.tasks, logits)):
+            loss = task.loss(tape.elementwise(own, own.values, 1 + self.noise * self.chance.standard_normal(own.shape)), batch, weights)
+            variance = parameters["task_log_variances/value"].reshape(-1)[k : k + 1] if task.learns_weight else None
+            losses.append(loss and task.weighted(loss.reshape(1), self.n_steps, variance))
+        return sum(loss for loss in losses if loss)
 
     def regularized(self, gradients):
-        out = {name: g.reshape(self.dense[name].values.shape) for name, g in gradients.items()}
-        for name in out:
-            if name.endswith("/weight"):
-                out[name] = out[name] + self.train["l2"] * self.dense[name].values
+        out = {}
+        for name, g in gradients.items():
+            parameter = self.dense[name]
+            out[name] = g + (self.train["l2"] * parameter.values if parameter.decays else 0)
         most, norm = self.train["max_gradient_norm"], np.sqrt(sum((g**2).sum() for g in out.values()))
         scale = most / norm if most and norm > most else 1
         return {name: scale * g for name, g in out.items()}
 
     def step(self, batch):
-        bags = [self.bags(batch, table) for table in self.tables]
-        vectors = [own.coefficients @ table.seen for own, table in zip(bags, self.tables)]
-        logits, backward = self.forward(vectors, np.array([[float(row["x"])] for row in batch]))
-        g, of_losses = self.losses(logits, batch)
-        of_dense, of_vectors = backward(g * (1 + self.noise * self.chance.standard_normal(g.shape)))
-        for name, own in self.regularized({**of_dense, **of_losses}).items():
-            self.dense[name].step(own, self.n_steps)
-        for table, own, g_vectors in zip(self.tables, bags, of_vectors):
-            table.update(own, g_vectors, self.n_steps, self.train["staleness"] > 0)
+        """The loss of the batch, before the step."""
+        inputs, looked_up = self.inputs(batch, True)
+        parameters = {name: tape.of(parameter.values) for name, parameter in self.dense.items()}
+        loss = self.loss(self.logits(inputs, parameters, True), batch, parameters)
+        self.learn(loss, parameters, looked_up)
+        return float(loss.values[0])
+
+    def learn(self, loss, parameters, looked_up):
+        """A step of all that the loss was computed from."""
+        tape.differentiate(loss, 1.0)
+        for name, own in self.regularized({name: value.gradient + np.zeros(value.shape) for name, value in parameters.items()}).items():
+            self.dense[name].step(own, self.n_steps, factor=self.rate_factor)
+        for table, bags, value in looked_up:
+            g = value.gradient + np.zeros(value.shape)
+            g = np.swapaxes(g, 0, 1) if g.ndim == 3 else g[None]
+            table.update(bags, g, self.n_steps, self.train["staleness"] > 0, self.rate_factor)
         self.n_steps += 1
+
+    def predict(self, rows):
+        """Label to predictions."""
+        inputs, _ = self.inputs(rows, False)
+        logits = self.logits(inputs, {name: tape.of(parameter.values) for name, parameter in self.dense.items()}, False)
+        return {task.label["name"]: task.predictions(own.values)[:, 0] for task, own in zip(self.tasks, logits)}
+
+    def metrics(self, rows):
+        """Those of an evaluation that have no jumps: none of predictions that are near 1, of which f32 has few."""
+        found, weights, out = self.predict(rows), self.weights(rows), {}
+        for task in self.tasks:
+            name, (y, own) = task.label["name"], task.targets(rows, weights)
+            pairs = [(p, t, w) for p, t, w in zip(found[name], y[:, 0], own[:, 0]) if w > 0]
+            if not task.is_squared and max(found[name]) > 1 - 1e-4:
+                continue
+            start = f"{name}/" if len(self.tasks) > 1 else ""
+            metric, function = ("rmse", measure.rmse) if task.is_squared else ("logloss", measure.logloss)
+            out[start + metric] = function(pairs)[0]
+        return out
 
     def tensors(self):
         """As a checkpoint names them."""
@@ -227,30 +210,75 @@ class Model:
         for name, parameter in self.dense.items():
             out[f"dense/{name}"] = parameter.values
             out |= {f"dense/{name}/{slot}": values for slot, values in parameter.slots.items()}
-        return out
+        return out | {f"dense/{name}": values for name, values in self.statistics.items()}
 
 
-def table_names(kind):
-    return [*(IDS if kind != "lr" else []), *(name + LINEAR for name in IDS if kind != "dnn")]
+class Plateau:
+    """docs/training.md; of a metric whose smaller values are better."""
+
+    def __init__(self, rules):
+        self.rules, self.best, self.bad = rules, math.inf, 0
+
+    def factor(self, value, before):
+        if not self.rules:
+            return before
+        self.bad = 0 if value < self.best else self.bad + 1
+        self.best = min(self.best, value)
+        if self.bad <= self.rules["patience"] or before * self.rules["factor"] < self.rules["min_factor"]:
+            return before
+        self.bad = 0
+        return before * self.rules["factor"]
 
 
-def trained(given, tensors, noise=0):
-    """What the run's parameters and slots are at its end, from those before its first step."""
-    model, size = Model(given.config, tensors, noise), given.config["train"]["batch_size"]
-    for _ in range(given.config["train"]["epochs"]):
-        for first in range(0, len(given.rows), size):
-            model.step(given.rows[first : first + size])
-    return model.tensors()
+def model_of(given, first, noise):
+    if given.config["model"]["kind"] != "two_tower":
+        return Model(given, first, noise)
+    from parts.reference_two_tower import TwoTower  # which is a Model
+
+    return TwoTower(given, first, noise)
+
+
+def trained(given, first, evaluations, noise=0):
+    """What the run is at its end, from its parameters before the first step; losses and metrics by step. evaluations: the run's own, which say when rates drop."""
+    model, train = model_of(given, first, noise), given.config["train"]
+    plateau, losses, metrics = Plateau(train.get("plateau")), {}, {}
+    for _ in range(train["epochs"]):
+        for begin in range(0, len(given.rows["train"]), train["batch_size"]):
+            loss = model.step(given.rows["train"][begin : begin + train["batch_size"]])
+            losses[model.n_steps] = loss
+            if entry := evaluations.get(model.n_steps):
+                metrics[model.n_steps] = model.metrics(given.rows["valid"])
+                model.rate_factor = plateau.factor(entry.get(given.plateau_metric), model.rate_factor)
+    return model, losses, metrics
 
 
 def untrained(t, given):
-    """The parameters before the first step: those of a run that learns nothing. Of dynamic tables it has each key's first row."""
+    """The parameters before the first step: those of a run that learns nothing, with a row for each id; and the rows that keys without one share."""
     config, still = copy.deepcopy(given.config), {"kind": "sgd", "learning_rate": 0}
-    config["train"]["optimizer"] = dict(still)
+    config["train"].update(optimizer=dict(still), epochs=1)
+    config["train"].pop("plateau", None)
     config["embedding"].update(optimizer=dict(still), l2_full=0)
     t.write("still.yaml", config)
     t.program.trained("still.yaml", "still")
-    return tensors_of(results.newest(t.work / "still"))
+    out = tensors_of(results.newest(t.work / "still"))
+    if config["embedding"]["tables"]:
+        config["embedding"]["tables"] = []
+        for feature in config["data"]["features"]:
+            if feature.pop("key", None):
+                feature["identity"] = reference_case.IDS[feature["name"]]
+        t.write("static.yaml", config)
+        t.program.trained("static.yaml", "static")
+        shared = {name: values for name, values in out.items() if "/oov_" in name}
+        out = tensors_of(results.newest(t.work / "static")) | shared
+    return without_statistics_of_steps(out)
+
+
+def without_statistics_of_steps(first):
+    """Before the first step running means are 0, and variances 1."""
+    for name, values in first.items():
+        if name.endswith(STATISTICS):
+            first[name] = np.full(values.shape, float(name.endswith("variance")))
+    return first
 
 
 def tolerance(values, with_noise):
@@ -259,17 +287,49 @@ def tolerance(values, with_noise):
     return 5e-5 * (1 + np.abs(values).max()) + 20 * np.abs(values - with_noise).max()
 
 
+def same(what, found, values, with_noise):
+    if np.size(found) != np.size(values):
+        raise Failure(f"{what} has {np.size(found)} values, and {np.size(values)} by the equations")
+    if not np.size(values):
+        return
+    own, values, with_noise = (np.reshape(x, -1).astype(np.float64) for x in (found, values, with_noise))
+    worst = np.abs(own - values).argmax()
+    if not abs(own[worst] - values[worst]) <= tolerance(values, with_noise):
+        raise Failure(f"{what}: value {worst} is {own[worst]}, and {values[worst]} by the equations")
+
+
+def same_names(found, wanted, what):
+    if other := wanted.keys() ^ found.keys():
+        raise Failure(f"these {what} are the run's or by the equations, and not both: {sorted(other)}")
+
+
+def same_log(t, given, losses, metrics):
+    """losses and metrics: by the equations, and with noise."""
+    logged = {entry["step"]: entry["loss"] for entry in results.log_of(t.work / "a", ("train",))}
+    same_names(logged, losses[0], "losses")
+    for step, loss in logged.items():
+        same(f"the loss of step {step}", loss, losses[0][step], losses[1][step])
+    for entry in results.log_of(t.work / "a", ("valid",)):
+        for name, value in metrics[0][entry["step"]].items():
+            same(f"{name} after step {entry['step']}", entry[name], value, metrics[1][entry["step"]][name])
+
+
+def same_predictions(t, given, model, with_noise):
+    lines = list(csv.DictReader(io.StringIO(t.program.ask(["predict", "a", "valid.csv"]))))
+    wanted, noisy = (own.predict(given.rows["valid"]) for own in (model, with_noise))
+    for label, values in wanted.items():
+        same(f"predictions of {label}", [float(line[label]) for line in lines], values, noisy[label])
+
+
 def compare(t):
     given = reference_case.make(t)
     t.program.trained("run.yaml", "a")
     first, found = untrained(t, given), tensors_of(results.newest(t.work / "a"))
-    wanted, with_noise = trained(given, first), trained(given, first, noise=1e-6)
-    if other := wanted.keys() ^ found.keys():
-        raise Failure(f"these are in the checkpoint or by the equations, and not both: {sorted(other)}")
+    evaluations = {entry["step"]: entry for entry in results.log_of(t.work / "a", ("valid",))}
+    (model, *logged), (with_noise, *noisy) = (trained(given, first, evaluations, noise) for noise in (0, 1e-6))
+    wanted, near = model.tensors(), with_noise.tensors()
+    same_names(found, wanted, "tensors")
     for name, values in wanted.items():
-        if found[name].size != values.size:
-            raise Failure(f"{name} has {found[name].size} values, and {values.size} by the equations")
-        own, values = found[name].reshape(-1), values.reshape(-1)
-        worst = np.abs(own - values).argmax()
-        if not abs(own[worst] - values[worst]) <= tolerance(values, with_noise[name].reshape(-1)):
-            raise Failure(f"{name}: value {worst} is {own[worst]}, and {values[worst]} by the equations")
+        same(name, found[name], values, near[name])
+    same_log(t, given, *zip(logged, noisy))
+    same_predictions(t, given, model, with_noise)

@@ -14,6 +14,7 @@ from parts.interruptions import resume
 from parts.products import converted, exported, in_onnxruntime, recommended, served
 from parts.program import Failure, Refused
 from parts.ranks import repeated, spread, spread_if_wished, wires
+from parts.saved_models import in_tensorflow
 from parts.trial import check_finite, judge, no_policy
 
 
@@ -280,6 +281,7 @@ ALL = {
     "converted": (converted, 2),
     "recommended": (recommended, 1),
     "onnx": (in_onnxruntime, 0),
+    "savedmodel": (in_tensorflow, 0),
     "reference": (reference, 0),
 }
 # Those that numpy or more is needed for: drawn only where they are asked for, in the environment of tests/requirements/onnx.txt.

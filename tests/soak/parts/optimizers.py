@@ -59,7 +59,9 @@ def mean_of_squares(g):
 
 
 def norm(x):
-    return np.sqrt((x**2).sum(1, keepdims=True))
+    """Of what f32 has no square of but 0 the norm is 0."""
+    squares = x**2
+    return np.sqrt(np.where(squares < np.finfo(np.float32).tiny, 0, squares).sum(1, keepdims=True))
 
 
 def sgd(o, w, g, s):

@@ -5,6 +5,7 @@ import collections
 import numpy as np
 
 from parts import tape
+from parts.program import Refused
 from parts.reference import Model
 from parts.reference_models import Network
 
@@ -52,7 +53,11 @@ class TwoTower(Model):
         return network.linear(f"{name}/last", network.mlp(name, units[:-1], x)) if units else x
 
     def normalized(self, x):
-        return x * ((x**2).sum(-1)) ** -0.5 if self.retrieval["similarity"] == "cosine" else x
+        if self.retrieval["similarity"] != "cosine":
+            return x
+        if not (x.values**2).sum(-1).all():
+            raise Refused("a vector of zeros, which has no direction")
+        return x * (x**2).sum(-1) ** -0.5
 
     def vectors(self, inputs, n, parameters):
         """Those of the first n samples' users, and of all items."""

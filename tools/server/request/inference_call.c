@@ -122,33 +122,8 @@ void rk_call_fail(rk_call *call, rk_status status) {
     rk_call_fail_with(call, code, rk_last_error());
 }
 
-/* Nine digits d.dddddddd of |value| = digits * 10^(exponent - 8), without the zeros at their end. */
 void rk_json_write_f32(rk_buffer *out, float value) {
-    char text[32];
-    double size = fabs((double)value);
-    if (!isfinite(value)) {
-        rk_buffer_append_text(out, "null");
-        return;
-    }
-    if (size >= 1e-4 && size < 1) { /* what probabilities are: digits after "0." */
-        double scaled = size;
-        int zeros = 0;
-        for (; scaled < 0.1; zeros++) scaled *= 10;
-        uint64_t digits = (uint64_t)(scaled * 1e9 + 0.5);
-        if (digits < 1000000000) {
-            int n = 9;
-            for (; digits % 10 == 0; n--) digits /= 10;
-            char *at = text + sizeof text;
-            char *end = at;
-            for (int i = 0; i < n; i++, digits /= 10) *--at = (char)('0' + digits % 10);
-            for (int i = 0; i < zeros; i++) *--at = '0';
-            *--at = '.';
-            *--at = '0';
-            if (value < 0) *--at = '-';
-            rk_buffer_append(out, at, (size_t)(end - at));
-            return;
-        }
-    }
-    int n = rk_snprintf(text, sizeof text, "%.9g", (double)value);
-    rk_buffer_append(out, text, (size_t)n);
+    char scratch[RK_NUMBER_BYTES];
+    rk_span text = isfinite(value) ? rk_format_f32(value, scratch) : (rk_span){"null", 4};
+    rk_buffer_append(out, text.data, text.n_bytes);
 }

@@ -83,15 +83,25 @@ static void print_measurement(const char *side, const char *what, int round, siz
     fflush(stdout);
 }
 
-/* The same keys for each side: of the way to draw, and the round. */
-static void time_row_reads(const disk_rows_ops *ops, disk_rows *rows, const sizes *s, int zipf, int round) {
+/* What reads draw, and the rounds' numbers. Each reader draws keys of its own (`reader`, of N_READERS): pages
+ * that another has just read may be in a cache of the host's. */
+enum { N_READERS = 4 };
+typedef struct draw {
+    int zipf, round, reader;
+} draw;
+
+static rk_rng rng_of_draw(draw d) {
+    return (rk_rng){5, (uint64_t)((2 * d.round + d.zipf) * N_READERS + d.reader), 0};
+}
+
+static void time_row_reads(const disk_rows_ops *ops, disk_rows *rows, const sizes *s, draw d) {
     uint64_t *keys = malloc(s->batch * sizeof *keys);
     uint8_t *records = malloc(s->batch * s->record_bytes);
-    rk_rng rng = {5, (uint64_t)(2 * round + zipf), 0};
+    rk_rng rng = rng_of_draw(d);
     double seconds = 0, cpu = 0;
     size_t n = 0;
     for (; n < s->n_reads; n += s->batch) {
-        draw_batch(s, zipf, &rng, keys);
+        draw_batch(s, d.zipf, &rng, keys);
         double begin = seconds_now(), begin_cpu = cpu_seconds();
         ops->get(rows, s->batch, keys, records);
         seconds += seconds_now() - begin;
@@ -100,23 +110,22 @@ static void time_row_reads(const disk_rows_ops *ops, disk_rows *rows, const size
             if (memcmp(records + i * s->record_bytes, &keys[i], sizeof *keys) != 0)
                 die("another row was read");
     }
-    print_measurement(ops->name, zipf ? "read zipf" : "read uniform", round, n, seconds, cpu, -1);
+    print_measurement(ops->name, d.zipf ? "read zipf" : "read uniform", d.round, n, seconds, cpu, -1);
     free(keys);
     free(records);
 }
 
-static void time_reads_by_uring_alone(const char *folder, const uint64_t *places, const sizes *s, int zipf,
-                                      int round) {
+static void time_reads_by_uring_alone(const char *folder, const uint64_t *places, const sizes *s, draw d) {
     uint64_t *keys = malloc(s->batch * sizeof *keys), *wanted = NULL;
-    rk_rng rng = {5, (uint64_t)(2 * round + zipf), 0};
+    rk_rng rng = rng_of_draw(d);
     size_t n = 0;
     for (; n < s->n_reads; n += s->batch) {
         wanted = realloc(wanted, (n + s->batch) * sizeof *wanted);
-        draw_batch(s, zipf, &rng, keys);
+        draw_batch(s, d.zipf, &rng, keys);
         for (size_t i = 0; i < s->batch; i++) wanted[n + i] = places[keys[i]];
     }
     double begin_cpu = cpu_seconds(), seconds = read_by_uring_alone(folder, n, wanted, s->depth);
-    print_measurement("io_uring alone", zipf ? "read zipf" : "read uniform", round, n, seconds,
+    print_measurement("io_uring alone", d.zipf ? "read zipf" : "read uniform", d.round, n, seconds,
                       cpu_seconds() - begin_cpu, -1);
     free(keys);
     free(wanted);
@@ -170,9 +179,10 @@ int main(int argc, char **argv) {
     }
     for (int round = 0; round < rounds; round++)
         for (int zipf = 0; zipf < 2; zipf++) {
-            time_reads_by_uring_alone(folders[0], places_of_log(rows[0]), &s, zipf, round);
-            for (int i = 0; i < n_sides; i++) time_row_reads(sides[i], rows[i], &s, zipf, round);
-            if (n_sides > 1) time_row_reads(&rocksdb_alone, rows[1], &s, zipf, round);
+            time_reads_by_uring_alone(folders[0], places_of_log(rows[0]), &s, (draw){zipf, round, 0});
+            for (int i = 0; i < n_sides; i++)
+                time_row_reads(sides[i], rows[i], &s, (draw){zipf, round, 1 + i});
+            if (n_sides > 1) time_row_reads(&rocksdb_alone, rows[1], &s, (draw){zipf, round, N_READERS - 1});
         }
     for (int round = 0; round < rounds; round++)
         for (int i = 0; i < n_sides; i++) time_row_changes(sides[i], rows[i], &s, round);

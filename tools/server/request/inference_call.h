@@ -96,7 +96,7 @@ rk_status rk_read_request_v2(rk_call *call, const rk_call_limits *limits, rk_jso
                              rk_request_rows *rows, size_t n_before);
 void rk_write_reply_v2(rk_call *call, const float *predictions);
 
-/* As predict prints it, so that the same f32 is read again; not finite: null. */
+/* With as many digits as the same f32 is read from; not finite: null. */
 void rk_json_write_f32(rk_buffer *out, float value);
 
 #endif

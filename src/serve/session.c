@@ -44,6 +44,10 @@ rk_column_reading rk_session_column_reading(const struct rk_session *s, const ch
     return rk_transforms_column_reading(rk_session_transforms(s), column);
 }
 
+bool rk_session_is_missing(const struct rk_session *s, const char *text, size_t n_bytes) {
+    return rk_transforms_is_missing(rk_session_transforms(s), text, n_bytes);
+}
+
 int64_t rk_session_n_inputs(const rk_session *s, const struct ArrowSchema *schema) {
     int64_t n = 0;
     while (n < schema->n_children &&

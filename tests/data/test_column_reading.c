@@ -45,7 +45,19 @@ static void test_readings(void **state) {
     assert_int_equal(rk_alloc_live(), 0);
 }
 
+static void test_missing_texts(void **state) {
+    (void)state;
+    opened o;
+    OK(open_section(
+        &o, "", "train: t.csv\nlabels: [{name: y}]\nmissing: [NA, \"-\"]\nfeatures: [{name: a, hash: 9}]"));
+    assert_true(rk_transforms_is_missing(o.transforms, "NA of which two bytes are looked at", 2));
+    assert_true(rk_transforms_is_missing(o.transforms, "-", 1));
+    assert_false(rk_transforms_is_missing(o.transforms, "N", 1));
+    close_section(&o);
+    assert_int_equal(rk_alloc_live(), 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_readings)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_readings), cmocka_unit_test(test_missing_texts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -166,6 +166,19 @@ class RequestLog(Tests):
         assert got[2]["age"] == [str(row["age"]).encode()] and float(got[2]["price"][0]) == row["price"] and got[2]["reckon/request_id"] == [b"two"]
         assert not any("click" in r or "other" in r for r in got)
 
+    def test_missing(self):
+        """Texts that the run's `missing` lists are no values: of the log the model predicts what it answered."""
+        self.clean()
+        (self.folder / "missing.yaml").write_text((RUN % 1).replace("  labels:", "  missing: [Rome, t1]\n  labels:"))
+        subprocess.run([self.program, "train", "-q", "--output", self.folder / "missing", self.folder / "missing.yaml"], check=True)
+        rows = [{**self.instances[0], "city": "Rome", "tags": ["t1", "t2"]}, {**self.instances[1], "city": "Łódź", "tags": "t1"}]
+        with Server(self, run="missing", more=self.log()) as s:
+            answers = s.predict({"instances": rows})[1]["predictions"]
+            self.wait(s, 2)
+        assert [(r["city"], r["tags"]) for r in read(self.path)] == [([], [b"t2"]), (["Łódź".encode()], [])]
+        out = subprocess.run([self.program, "predict", "--format", "jsonl", self.folder / "missing", self.path], check=True, capture_output=True, text=True).stdout
+        assert self.printed([(a["click"], a["rating"]) for a in answers]) == [(row["click"], row["rating"]) for row in map(json.loads, out.splitlines())]
+
     def test_retrieve(self):
         self.clean()
         self.towers("vocabulary: {}")

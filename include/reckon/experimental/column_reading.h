@@ -1,5 +1,6 @@
-/* Which of a column's values need not be texts to give the same bits as those of a CSV file: for who collects
- * rows that come as texts and numbers. Experimental: it may change in any release (docs/api.md). */
+/* How texts of a column are read: which of its values need not be texts to give the same bits as those of a
+ * CSV file, and which texts are no value. For who collects rows that come as texts and numbers.
+ * Experimental: it may change in any release (docs/api.md). */
 #ifndef RECKON_EXPERIMENTAL_COLUMN_READING_H
 #define RECKON_EXPERIMENTAL_COLUMN_READING_H
 
@@ -22,6 +23,10 @@ typedef enum rk_column_reading {
 /* Of a column that is looked at without labels; one that nothing reads: RK_READS_TEXTS. */
 RK_API rk_column_reading rk_transforms_column_reading(const rk_transforms *transforms, const char *column);
 RK_API rk_column_reading rk_session_column_reading(const struct rk_session *session, const char *column);
+
+/* Whether the text is one of `data.missing`, which are no values. */
+RK_API bool rk_transforms_is_missing(const rk_transforms *transforms, const char *text, size_t n_bytes);
+RK_API bool rk_session_is_missing(const struct rk_session *session, const char *text, size_t n_bytes);
 
 #ifdef __cplusplus
 }

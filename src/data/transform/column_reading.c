@@ -49,3 +49,7 @@ rk_column_reading rk_transforms_column_reading(const rk_transforms *t, const cha
     }
     return is_read ? least : RK_READS_TEXTS;
 }
+
+bool rk_transforms_is_missing(const rk_transforms *t, const char *text, size_t n_bytes) {
+    return rk_span_is_one_of((rk_span){text, n_bytes}, t->section->missing, t->section->n_missing);
+}

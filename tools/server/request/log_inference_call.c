@@ -20,20 +20,21 @@ static void set_number_value(rk_record_memory *m, const char *name, int64_t numb
     rk_example_add_i64(&m->writer, name, &number, 1);
 }
 
-/* Nulls are no values. A column that a request must have is in each record, so that the first one of a file
- * names it. */
-static rk_status add_column(rk_record_memory *m, const rk_request_column *c, size_t row) {
+/* Neither nulls nor texts of `data.missing` are values; a TFRecord's reader takes all texts for values. A
+ * column that a request must have is in each record, so that the first one of a file names it. */
+static rk_status add_column(rk_record_memory *m, const rk_served_version *version, const rk_request_column *c,
+                            size_t row) {
     if (c->is_context) row = 0; /* of a request alone, which stands beside each of its rows */
     size_t n = 0, most = (size_t)(c->first[row + 1] - c->first[row]);
     RK_TRY(rk_reserve(&m->values, &m->values_capacity, most, sizeof *m->values));
     rk_buffer_clear(&m->name);
     char *rooms = rk_buffer_extend(&m->name, most * RK_NUMBER_BYTES);
     RK_TRY(m->name.status);
-    for (int32_t v = c->first[row]; v < c->first[row + 1]; v++)
-        if (!c->nulls[v]) {
-            m->values[n] = rk_request_get_value(c, v, rooms + n * RK_NUMBER_BYTES);
-            n++;
-        }
+    for (int32_t v = c->first[row]; v < c->first[row + 1]; v++) {
+        if (c->nulls[v]) continue;
+        rk_span text = rk_request_get_value(c, v, rooms + n * RK_NUMBER_BYTES);
+        if (!rk_session_is_missing(version->sessions[0], text.data, text.n_bytes)) m->values[n++] = text;
+    }
     if (n > 0 || c->required) rk_example_add_bytes(&m->writer, c->name, m->values, n);
     return RK_OK;
 }
@@ -78,7 +79,7 @@ static rk_status add_values_of_row(rk_record_memory *m, const rk_call *call, con
     set_number_value(m, "reckon/version", v->number);
     set_number_value(m, "reckon/row", row);
     for (size_t c = 0; c < rows->n_columns; c++)
-        RK_TRY(add_column(m, &rows->columns[c], first + (size_t)row));
+        RK_TRY(add_column(m, v, &rows->columns[c], first + (size_t)row));
     return predictions ? add_predictions(m, v, predictions + row * v->n_tasks)
                        : add_retrieved_items(m, v, found, row);
 }

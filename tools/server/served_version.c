@@ -81,11 +81,13 @@ bool rk_served_version_requires_column(const rk_served_version *v, int64_t colum
     return column < v->n_inputs && strcmp(v->columns.children[column]->name, item) != 0;
 }
 
+static rk_status read_input_columns(rk_served_version *v, const rk_session *session) {
+    RK_TRY(rk_session_input_schema(session, &v->columns));
+    v->n_inputs = rk_session_n_inputs(session, &v->columns);
+    return RK_OK;
+}
+
 static rk_status init_rows_of_worker(rk_served_version *v, int w) {
-    if (w == 0) {
-        RK_TRY(rk_session_input_schema(v->sessions[0], &v->columns));
-        v->n_inputs = rk_session_n_inputs(v->sessions[0], &v->columns);
-    }
     RK_TRY(rk_request_rows_init(&v->rows[w], &v->columns, v->n_inputs));
     for (int64_t c = 0; c < v->columns.n_children; c++) {
         rk_request_column *column = &v->rows[w].columns[c];
@@ -109,6 +111,7 @@ static rk_status fill_version(rk_served_version *v, const char *path, const rk_c
         RK_ALLOC_ALL(RK_ARRAY((size_t)v->n_workers, v->sessions), RK_ARRAY((size_t)v->n_workers, v->rows)));
     for (int w = 0; w < v->n_workers; w++) {
         RK_TRY(rk_session_create(v->predictor, NULL, &v->sessions[w]));
+        if (w == 0) RK_TRY(read_input_columns(v, v->sessions[0]));
         RK_TRY(init_rows_of_worker(v, w));
         RK_TRY(warm_up_session(v, w));
     }

@@ -5,9 +5,9 @@
 
 #include "format/json_writer.h"
 
-rk_status rk_request_read_scalar(rk_json *json, rk_json_kind kind, rk_span *text, bool *null) {
+rk_status rk_request_read_scalar(rk_json *json, rk_json_kind kind, rk_span *text) {
     bool truth;
-    *null = kind == RK_JSON_NULL;
+    *text = (rk_span){0};
     switch (kind) {
         case RK_JSON_NULL:
             return rk_json_skip_value(json, NULL);
@@ -26,37 +26,33 @@ rk_status rk_request_read_scalar(rk_json *json, rk_json_kind kind, rk_span *text
     }
 }
 
-rk_status rk_request_add_scalar(rk_request_column *column, rk_json_kind kind, rk_span text) {
+static rk_status read_scalar_as_value(rk_json *json, rk_json_kind kind, rk_request_column *column) {
+    rk_span text;
+    RK_TRY(rk_request_read_scalar(json, kind, &text));
     return kind == RK_JSON_NULL                             ? rk_request_add_null(column)
            : kind == RK_JSON_TEXT || kind == RK_JSON_OBJECT ? rk_request_add_text(column, text)
                                                             : rk_request_add_json_number(column, text);
 }
 
 static rk_status read_list_as_row(rk_json *json, rk_request_column *column) {
-    bool null;
     RK_TRY(rk_request_add_row(column, true));
     RK_TRY(rk_json_open_array(json));
     while (rk_json_next_item(json)) {
         rk_json_kind kind;
-        rk_span text = {0};
         RK_TRY(rk_json_peek_kind(json, &kind));
-        RK_TRY(rk_request_read_scalar(json, kind, &text, &null));
-        RK_TRY(rk_request_add_scalar(column, kind, text));
+        RK_TRY(read_scalar_as_value(json, kind, column));
     }
     return json->status;
 }
 
 rk_status rk_request_read_value(rk_json *json, rk_request_column *column, size_t row) {
     rk_json_kind kind;
-    rk_span text = {0};
-    bool null;
     if (column->n_rows > row) return rk_json_error(json, "a column is given twice");
     RK_TRY(rk_request_fill_missing(column, row));
     RK_TRY(rk_json_peek_kind(json, &kind));
     if (kind == RK_JSON_ARRAY) return read_list_as_row(json, column);
-    RK_TRY(rk_request_read_scalar(json, kind, &text, &null));
     RK_TRY(rk_request_add_row(column, false));
-    return rk_request_add_scalar(column, kind, text);
+    return read_scalar_as_value(json, kind, column);
 }
 
 static rk_status check_call_suits_model(const rk_call *call) {

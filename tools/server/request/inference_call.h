@@ -77,8 +77,8 @@ void rk_call_fail_with(rk_call *call, int code, const char *message);
 /* The value that stands next, as row `row` of a column: null, a number, a text, a bool, {"b64": ...}, or a
  * list. */
 rk_status rk_request_read_value(rk_json *json, rk_request_column *column, size_t row);
-/* The same of a value that is no list, whose kind was peeked at. */
-rk_status rk_request_read_scalar(rk_json *json, rk_json_kind kind, rk_span *text, bool *null);
+/* The same of a value that is no list, whose kind was peeked at, as its text; of null: {0}. */
+rk_status rk_request_read_scalar(rk_json *json, rk_json_kind kind, rk_span *text);
 /* An array of objects, a row each; call->n_rows: how many. context: an object whose columns stand in for
  * those that a row does not have, or nothing. */
 rk_status rk_read_request_rows(rk_call *call, const rk_call_limits *limits, rk_json *json, rk_span context,

@@ -8,7 +8,7 @@ void rk_record_memory_release(rk_record_memory *m) {
     rk_example_writer_release(&m->writer);
     rk_buffer_release(&m->example);
     rk_buffer_release(&m->records);
-    rk_buffer_release(&m->name);
+    rk_buffer_release(&m->texts);
     rk_free(m->values);
 }
 
@@ -27,9 +27,9 @@ static rk_status add_column(rk_record_memory *m, const rk_served_version *versio
     if (c->is_context) row = 0; /* of a request alone, which stands beside each of its rows */
     size_t n = 0, most = (size_t)(c->first[row + 1] - c->first[row]);
     RK_TRY(rk_reserve(&m->values, &m->values_capacity, most, sizeof *m->values));
-    rk_buffer_clear(&m->name);
-    char *rooms = rk_buffer_extend(&m->name, most * RK_NUMBER_BYTES);
-    RK_TRY(m->name.status);
+    rk_buffer_clear(&m->texts);
+    char *rooms = rk_buffer_extend(&m->texts, most * RK_NUMBER_BYTES);
+    RK_TRY(m->texts.status);
     for (int32_t v = c->first[row]; v < c->first[row + 1]; v++) {
         if (c->nulls[v]) continue;
         rk_span text = rk_request_get_value(c, v, rooms + n * RK_NUMBER_BYTES);
@@ -41,15 +41,15 @@ static rk_status add_column(rk_record_memory *m, const rk_served_version *versio
 
 static rk_status add_predictions(rk_record_memory *m, const rk_served_version *v, const float *predictions) {
     for (int32_t t = 0; t < v->n_tasks; t++) {
-        rk_buffer_clear(&m->name);
-        rk_buffer_printf(&m->name, "reckon/predictions/%s", v->tasks[t].name);
-        RK_TRY(m->name.status);
-        rk_example_add_f32(&m->writer, m->name.data, &predictions[t], 1);
+        rk_buffer_clear(&m->texts);
+        rk_buffer_printf(&m->texts, "reckon/predictions/%s", v->tasks[t].name);
+        RK_TRY(m->texts.status);
+        rk_example_add_f32(&m->writer, m->texts.data, &predictions[t], 1);
     }
     return RK_OK;
 }
 
-/* The items' names, of which numbers are written into `name`. */
+/* The items' names, of which numbers are written into `texts`. */
 static rk_status add_retrieved_items(rk_record_memory *m, const rk_served_version *v,
                                      const rk_retrieval *found, int64_t row) {
     const int64_t *items = found->items + row * found->k;
@@ -57,9 +57,9 @@ static rk_status add_retrieved_items(rk_record_memory *m, const rk_served_versio
     enum { ROOM = 24 };
     while (n < found->k && items[n] >= 0) n++;
     RK_TRY(rk_reserve(&m->values, &m->values_capacity, (size_t)n, sizeof *m->values));
-    rk_buffer_clear(&m->name);
-    char *rooms = rk_buffer_extend(&m->name, (size_t)n * ROOM);
-    RK_TRY(m->name.status);
+    rk_buffer_clear(&m->texts);
+    char *rooms = rk_buffer_extend(&m->texts, (size_t)n * ROOM);
+    RK_TRY(m->texts.status);
     for (int64_t i = 0; i < n; i++)
         m->values[i].data =
             rk_item_catalog_name(v->catalog, items[i], rooms + i * ROOM, &m->values[i].n_bytes);

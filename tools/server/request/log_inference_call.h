@@ -12,7 +12,8 @@
 /* A worker's, which serves again. Zero-initialize. */
 typedef struct rk_record_memory {
     rk_example_writer writer;
-    rk_buffer example, records, name;
+    rk_buffer example, records;
+    rk_buffer texts; /* of a column's numbers, or a task's name, until they are in the record */
     rk_span *values;
     size_t values_capacity;
 } rk_record_memory;

@@ -73,7 +73,6 @@ static void sort_unique_items(rk_item_list *list) {
 static rk_status read_item_list(const rk_call *call, const rk_call_limits *limits, const char *what,
                                 rk_span names, rk_item_list *out) {
     RK_AUTO(rk_json_release) rk_json json = {0};
-    bool null;
     out->n = 0;
     RK_TRY(rk_reserve(&out->items, &out->capacity, 1, sizeof *out->items));
     if (!names.data) return RK_OK;
@@ -81,11 +80,11 @@ static rk_status read_item_list(const rk_call *call, const rk_call_limits *limit
     RK_TRY(rk_json_open_array(&json));
     while (rk_json_next_item(&json)) {
         rk_json_kind kind;
-        rk_span name = {0};
+        rk_span name;
         RK_TRY(rk_json_peek_kind(&json, &kind));
-        rk_status status = rk_request_read_scalar(&json, kind, &name, &null);
+        rk_status status = rk_request_read_scalar(&json, kind, &name);
         if (status != RK_OK) return rk_error_context(status, "%s", what);
-        if (null) continue;
+        if (kind == RK_JSON_NULL) continue;
         int64_t item = rk_item_catalog_find(call->version->catalog, name.data, name.n_bytes);
         if (item < 0) continue;
         RK_TRY(rk_reserve_one_more(&out->items, (size_t)out->n, &out->capacity, sizeof *out->items));

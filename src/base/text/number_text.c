@@ -19,33 +19,12 @@ typedef struct decimal {
     int places;
 } decimal;
 
-static const uint64_t powers_of_ten[] = {1,
-                                         10,
-                                         100,
-                                         1000,
-                                         10000,
-                                         100000,
-                                         1000000,
-                                         10000000,
-                                         100000000,
-                                         1000000000,
-                                         10000000000,
-                                         100000000000,
-                                         1000000000000,
-                                         10000000000000,
-                                         100000000000000,
-                                         1000000000000000,
-                                         10000000000000000,
-                                         100000000000000000,
-                                         1000000000000000000,
-                                         10000000000000000000u};
-
 /* From these on 9 digits of a float have 19 places, and 10^19 is a uint64; 17 of a double 22 places, and its
  * mantissa * 10^22 is below 2^127. */
 static const double least_f32 = 1e-11, least_f64 = 1e-6;
 
 static inline uint128 get_power_of_ten(int n) {
-    return n <= 19 ? powers_of_ten[n] : (uint128)powers_of_ten[19] * powers_of_ten[n - 19];
+    return n <= 19 ? rk_powers_of_ten[n] : (uint128)rk_powers_of_ten[19] * rk_powers_of_ten[n - 19];
 }
 
 static binary split_f64(double value, bool is_f32) {
@@ -87,8 +66,8 @@ static decimal find_shortest_decimal(const binary *b) {
 
 static void drop_last_zeros(decimal *d) {
     for (int n = 8; n > 0; n /= 2)
-        while (d->digits % powers_of_ten[n] == 0) {
-            d->digits /= powers_of_ten[n];
+        while (d->digits % rk_powers_of_ten[n] == 0) {
+            d->digits /= rk_powers_of_ten[n];
             d->places -= n;
         }
 }
@@ -174,5 +153,5 @@ double rk_f64_of_f32_text(float value) {
     }
     const binary b = split_f64(fabs(wide), true);
     const decimal d = find_shortest_decimal(&b);
-    return copysign((double)d.digits / (double)powers_of_ten[d.places], wide);
+    return copysign((double)d.digits / (double)rk_powers_of_ten[d.places], wide);
 }

@@ -133,25 +133,30 @@ static inline bool parse_short_decimal(const char *at, size_t n, uint64_t *digit
     return !(high_has_point && low_has_point);
 }
 
+const uint64_t rk_powers_of_ten[RK_POWERS_OF_TEN] = {1,
+                                                     10,
+                                                     100,
+                                                     1000,
+                                                     10000,
+                                                     100000,
+                                                     1000000,
+                                                     10000000,
+                                                     100000000,
+                                                     1000000000,
+                                                     10000000000,
+                                                     100000000000,
+                                                     1000000000000,
+                                                     10000000000000,
+                                                     100000000000000,
+                                                     1000000000000000,
+                                                     10000000000000000,
+                                                     100000000000000000,
+                                                     1000000000000000000,
+                                                     10000000000000000000u};
+
 /* Up to 15 digits with a point among them. *rest: what follows, an exponent perhaps. */
 static bool parse_long_decimal(const char *at, const char *end, uint64_t *digits, int *n_after,
                                const char **rest) {
-    static const uint64_t powers[] = {1,
-                                      10,
-                                      100,
-                                      1000,
-                                      10000,
-                                      100000,
-                                      1000000,
-                                      10000000,
-                                      100000000,
-                                      1000000000,
-                                      10000000000,
-                                      100000000000,
-                                      1000000000000,
-                                      10000000000000,
-                                      100000000000000,
-                                      1000000000000000};
     const char *point = at;
     while (point < end && *point != '.' && (unsigned char)*point < 'A') point++;
     const char *after = point < end && *point == '.' ? point + 1 : point, *stop = after;
@@ -161,7 +166,7 @@ static bool parse_long_decimal(const char *at, const char *end, uint64_t *digits
     if (n_before + n == 0 || n_before + n > 15) return false;
     if ((n_before && !parse_digits(at, n_before, &high)) || (n && !parse_digits(after, n, &low)))
         return false;
-    *digits = high * powers[n] + low;
+    *digits = high * rk_powers_of_ten[n] + low;
     *n_after = (int)n;
     *rest = stop;
     return true;

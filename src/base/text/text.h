@@ -44,6 +44,10 @@ static inline bool rk_parse_digit_word(uint64_t word, size_t n, uint64_t *out) {
     return ((ones | (ones + 0x7676767676767676u)) & 0x8080808080808080u) == 0;
 }
 
+/* 10^0 .. 10^19, all that a uint64 holds. */
+enum { RK_POWERS_OF_TEN = 20 };
+extern const uint64_t rk_powers_of_ten[RK_POWERS_OF_TEN];
+
 /* The whole span must be a number (spaces around it allowed); else false. */
 bool rk_parse_f64(rk_span text, double *out);
 bool rk_parse_f32(rk_span text, float *out);

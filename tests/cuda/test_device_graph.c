@@ -54,6 +54,7 @@ static const trial trials[] = {
     {"product_logit", {{1, 4}, {1, 4}}, 2, {0}},
     {"constant", {{0, 0}}, 0, {.units = 3}},
     {"l2_normalize", {{2, 37}}, 1, {0}},
+    {"l2_normalize", {{2, 37}}, 1, {.epsilon = 100}},
     {"transpose", {{2, 3}}, 1, {0}},
     {"cin", {{3, 4}, {3, 2}}, 2, {.units = 3}},
     {"cin", {{3, 4}, {3, 4}}, 2, {.units = 5, .dtype = RK_BF16}},
@@ -96,6 +97,8 @@ static void build(setting *s, const trial *t, arrangement a) {
     snprintf(s->name, sizeof s->name, "%s, trial %d, arrangement %d", t->op, (int)(t - trials), (int)a);
     s->output = build_trial(t, a == TWICE, a == SAME, MAX_BATCH, &s->graph, s->inputs);
     fill_trial(t, s->graph, s->inputs, N, 5, 0, &rng);
+    if (!strcmp(t->op, "l2_normalize")) /* a row of zeros has no gradient */
+        memset(rk_graph_data(s->graph, s->inputs[0]), 0, (size_t)t->inputs[0].cols * sizeof(float));
     OK(rk_device_graph_create(
         s->graph, NULL, device,
         &(rk_device_graph_options){.max_batch = MAX_BATCH, .training = true, .tf32 = a == TF32},

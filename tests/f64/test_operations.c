@@ -44,6 +44,7 @@ static const trial trials[] = {
     {"product_logit", {{1, 4}, {1, 4}}, 2, {0}},
     {"constant", {{0, 0}}, 0, {.units = 3}},
     {"l2_normalize", {{2, 5}}, 1, {0}},
+    {"l2_normalize", {{2, 5}}, 1, {.epsilon = 100}}, /* rows that are shorter */
     {"transpose", {{2, 3}}, 1, {0}},
     {"cin", {{3, 4}, {3, 2}}, 2, {.units = 3}},
     {"cin", {{66, 10}, {66, 10}}, 2, {.units = 1}}, /* two pieces */
@@ -250,6 +251,26 @@ static void test_product_logit(void **state) {
     rk_graph_free(graph);
 }
 
+/* A row of zeros has no direction: it stays zeros, and its gradient is none, not one of 1 / epsilon. */
+static void test_rows_of_zeros(void **state) {
+    (void)state;
+    rk_graph *graph;
+    OK(rk_graph_create(5, &graph));
+    rk_value x = rk_graph_add_input(graph, "x", (rk_shape){2, 2}),
+             y = rk_graph_add_op(graph, "l2_normalize", NULL, NULL, &x, 1);
+    rk_graph_mark_output(graph, y);
+    rk_graph_retain_values(graph);
+    OK(rk_graph_finish(graph, 1, true));
+    memcpy(rk_graph_data(graph, x), (double[]){0, 0, 3, 4}, 4 * sizeof(double));
+    OK(rk_graph_forward(graph, 1, true, 0, NULL));
+    assert_true(rk_graph_data(graph, y)[0] == 0 && rk_graph_data(graph, y)[1] == 0);
+    for (int i = 0; i < 4; i++) rk_graph_gradient(graph, y)[i] = 1;
+    OK(rk_graph_backward(graph, 1));
+    const double *dx = rk_graph_gradient(graph, x);
+    assert_true(dx[0] == 0 && dx[1] == 0 && fabs(dx[2] - 0.032) < 1e-12 && fabs(dx[3] + 0.024) < 1e-12);
+    rk_graph_free(graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slopes),
@@ -257,6 +278,7 @@ int main(void) {
         cmocka_unit_test(test_every_operation_is_tried),
         cmocka_unit_test(test_losses),
         cmocka_unit_test(test_product_logit),
+        cmocka_unit_test(test_rows_of_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,11 +60,14 @@ void rk_cuda_layer_norm_backward(rk_stream *stream, int64_t rows, int64_t cols, 
               scale_rows, x, gamma, saved, dy, dx, overwrite);
 }
 
-/* 1 / the length of a row, in every lane. */
-__device__ static inline float inverse_l2_norm(const float *x, int64_t cols, double epsilon, bool here) {
+/* The length of a row, in every lane. */
+__device__ static inline double l2_norm(const float *x, int64_t cols, bool here) {
     float squares = 0;
     for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP) squares += x[c] * x[c];
-    double length = sqrt((double)rk_warp_sum(squares));
+    return sqrt((double)rk_warp_sum(squares));
+}
+
+__device__ static inline float inverse_of(double length, double epsilon) {
     return (float)(1 / (length > epsilon ? length : epsilon));
 }
 
@@ -73,7 +76,7 @@ __global__ static void l2_normalize_kernel(int64_t rows, int64_t cols, double ep
     int64_t r = rk_warp_number();
     bool here = r < rows;
     x += r * cols;
-    float factor = inverse_l2_norm(x, cols, epsilon, here);
+    float factor = inverse_of(l2_norm(x, cols, here), epsilon);
     for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP) y[r * cols + c] = factor * x[c];
 }
 
@@ -89,16 +92,17 @@ __global__ static void l2_normalize_backward_kernel(int64_t rows, int64_t cols, 
                                                     float *dx, bool overwrite) {
     int64_t r = rk_warp_number();
     bool here = r < rows;
-    float dot = 0, factor = inverse_l2_norm(x + r * cols, cols, epsilon, here);
+    double length = l2_norm(x + r * cols, cols, here);
+    float dot = 0, factor = length > 0 ? inverse_of(length, epsilon) : 0;
     y += r * cols;
     dy += r * cols;
     for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP) dot += y[c] * dy[c];
-    dot = rk_warp_sum(dot);
+    dot = rk_warp_sum(length > epsilon ? dot : 0);
     for (int64_t c = rk_lane_number(); here && c < cols; c += RK_WARP)
         rk_store_gradient(&dx[r * cols + c], factor * (dy[c] - dot * y[c]), overwrite);
 }
 
-/* dx += (dy - y (y . dy)) / |x| */
+/* dx += (dy - y (y . dy)) / |x|, dy / epsilon where |x| is smaller, nothing where it is 0 */
 void rk_cuda_l2_normalize_backward(rk_stream *stream, int64_t rows, int64_t cols, double epsilon,
                                    const float *x, const float *y, const float *dy, float *dx,
                                    bool overwrite) {

@@ -235,10 +235,12 @@ def pairs_of(case):
     if loss == "softmax":
         retrieval["log_q"] = case.maybe("log_q", 0.6)
     model = {"kind": "two_tower", "deep": case.one_of("towers", [], [[], [3], [4, 2]]), "retrieval": retrieval}
-    if model["deep"]:  # relu may leave a vector of zeros, which has no direction
-        model["activation"] = case.one_of("activation", "tanh", ["tanh", "none"] if retrieval["similarity"] == "cosine" else ["relu", "gelu"])
+    if model["deep"]:
+        model["activation"] = case.one_of("activation", "relu", ["relu", "gelu", "tanh", "none"])
     if retrieval["history"] and not model["deep"]:
         retrieval["history_linear"] = case.maybe("history_linear", 0.4)
+    if retrieval["history"] and case.maybe("history_alone", 0.4):  # and so users without any input
+        retrieval["user_tower"] = ["history"]
     features = [{"name": "user", "identity": IDS["user"]}]
     if case.maybe("user_tags", 0.5):
         features.append({"name": "tags", "separator": "|", "identity": IDS["tags"], "weights": "tag_weights"})

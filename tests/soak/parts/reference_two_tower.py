@@ -5,8 +5,8 @@ import collections
 import numpy as np
 
 from parts import tape
-from parts.program import Refused
 from parts.reference import Model
+from parts.reference_case import IDS
 from parts.reference_models import Network
 
 ALL, WORD = (1 << 64) - 1, (1 << 32) - 1
@@ -35,7 +35,9 @@ class TwoTower(Model):
 
     def lookups(self):
         if self.retrieval["history"]:
-            self.features.append({"name": "history", "separator": "|", "identity": 17})
+            self.features.append({"name": "history", "separator": "|", "identity": IDS["tags"]})
+        if tower := self.retrieval.get("user_tower"):
+            self.features = [feature for feature in self.features if feature["name"] in (*tower, "item")]
         self.ids.features |= {feature["name"]: feature for feature in self.features}
         return ((feature["name"], feature) for feature in self.features)
 
@@ -55,9 +57,8 @@ class TwoTower(Model):
     def normalized(self, x):
         if self.retrieval["similarity"] != "cosine":
             return x
-        if not (x.values**2).sum(-1).all():
-            raise Refused("a vector of zeros, which has no direction")
-        return x * (x**2).sum(-1) ** -0.5
+        has_direction = (x.values**2).sum(-1, keepdims=True) > 0  # zeros stay zeros and have no gradient
+        return x * has_direction * ((x**2).sum(-1) + ~has_direction) ** -0.5
 
     def vectors(self, inputs, n, parameters):
         """Those of the first n samples' users, and of all items."""

@@ -347,18 +347,22 @@ static rk_status all(void) {
     rk_call call = {0};
     rk_status status;
     RK_GOTO(rk_request_rows_init(&rows, &schema, 2));
-    RK_GOTO(read(&rows, 0, RK_CALL_PREDICT,
+    rk_request_column_set_reading(&rows.columns[0], RK_READS_NUMBERS);
+    rk_request_column_set_reading(&rows.columns[1], RK_READS_INTEGERS);
+    RK_GOTO(read(&rows, 0, RK_CALL_PREDICT, "{\"instances\": [{\"age\": 2.5, \"tags\": [7, null]}]}", &call));
+    RK_GOTO(rk_request_rows_to_arrow(&rows, 1, &table, &context));
+    RK_GOTO(read(&rows, 1, RK_CALL_PREDICT,
                  "{\"instances\": [{\"age\": \"\\u0041\", \"tags\": {\"b64\": \"YWI=\"}}], \"context\": "
                  "{\"label\": 1}}",
                  &call));
     RK_GOTO(
-        read(&rows, 1, RK_CALL_INFER,
+        read(&rows, 2, RK_CALL_INFER,
              "{\"id\": \"1\", \"outputs\": [{\"name\": \"rating\"}], \"inputs\": [{\"name\": \"age\", "
              "\"shape\": [1], \"datatype\": \"BYTES\", "
              "\"data\": [\"1\"]}, "
              "{\"name\": \"tags\", \"shape\": [1, 2], \"datatype\": \"BYTES\", \"data\": [[\"x\", \"y\"]]}]}",
              &call));
-    RK_GOTO(rk_request_rows_to_arrow(&rows, 2, &table, &context));
+    RK_GOTO(rk_request_rows_to_arrow(&rows, 3, &table, &context));
 done:
     rk_request_rows_release(&rows);
     rk_call_release(&call);

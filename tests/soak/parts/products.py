@@ -15,6 +15,8 @@ from parts.ranks import spread_if_wished
 
 LISTS = {"tags": str, "history": str, "tag_weights": float, "pair": float}
 NUMBERS = ("age", "size", "weight")
+# Datatypes of the Open Inference Protocol that have whole numbers, as struct has them.
+INTEGERS = {"INT8": "b", "UINT8": "B", "INT16": "h", "UINT16": "H", "INT32": "i", "UINT32": "I", "INT64": "q", "UINT64": "Q", "BOOL": "?"}
 
 
 def tensors_of(export):
@@ -83,18 +85,28 @@ def is_f32_text(text):
     return next(float(t) for d in range(6, 10) if struct.pack("<f", float(t := f"{value:.{d}g}")) == struct.pack("<f", value)) == float(text)
 
 
+def holds(code, values):
+    """Whether struct's type has all of the numbers."""
+    try:
+        return all(struct.unpack(f"<{code}", struct.pack(f"<{code}", value)) == (value,) for value in values)
+    except (struct.error, OverflowError):
+        return False
+
+
 def tensor(name, texts, chance):
     """A column as one of the Open Inference Protocol: what JSON has for it, and its bytes."""
     is_of_numbers = name in NUMBERS and "" not in texts
     whole = is_of_numbers and all(re.fullmatch("0|-?[1-9][0-9]{0,8}", text) for text in texts) or name in ("user", "item") and all(re.fullmatch("0|[1-9][0-9]*", text) for text in texts)
-    codes = {"INT64": "q", "INT32": "i", "FP64": "d"} if whole else {"FP64": "d"} if is_of_numbers else {}
+    codes = {"FP64": "d"} if whole or is_of_numbers else {}
+    if whole:
+        codes |= {datatype: code for datatype, code in INTEGERS.items() if holds(code, map(int, texts))}
     if is_of_numbers and all(map(is_f32_text, texts)):
-        codes["FP32"] = "f"
+        codes |= {"FP32": "f"} | ({"FP16": "e"} if holds("e", map(float, texts)) else {})
     datatype = chance.choice(["BYTES", *codes, *codes])
     if datatype == "BYTES":
         values, data = texts, b"".join(struct.pack("<I", len(raw := text.encode())) + raw for text in texts)
     else:
-        values = [(int if datatype[0] == "I" else float)(text) for text in texts]
+        values = [(int if datatype in INTEGERS else float)(text) for text in texts]
         data = struct.pack(f"<{len(values)}{codes[datatype]}", *values)
     return {"name": name, "shape": chance.choice([[len(texts)], [len(texts), 1]]), "datatype": datatype}, values, data
 

@@ -272,7 +272,15 @@ static void test_rows_update(void **state) {
 }
 
 /* What a step may have beside its rule. */
-enum { RULE_ALONE, WITH_CLIPPED_GRADIENTS, WITH_DECAY, WITH_CLIPPED_WEIGHTS, WITH_L2, N_EXTRAS };
+enum {
+    RULE_ALONE,
+    WITH_CLIPPED_GRADIENTS,
+    WITH_DECAY,
+    WITH_CLIPPED_WEIGHTS,
+    WITH_L2,
+    WITH_L2_FULL,
+    N_EXTRAS
+};
 
 static rk_update update_of_rule(rk_optimizer_kind kind, int extra) {
     return (rk_update){.kind = kind,
@@ -296,9 +304,9 @@ static rk_update update_of_rule(rk_optimizer_kind kind, int extra) {
 }
 
 /* The uses of one feature's bags, by every rule, to the bit: rows' gradients summed, each row's step and its
- * store by kernels of their own. One row has many uses, the others have up to two. */
-static void try_rule(const rk_update *update, float l2, rk_dtype dtype, int32_t dim, bool scaled) {
-    enum { ROWS = 12, USES = 30, SEED = 5 };
+ * store by kernels of their own. One row has many uses, some have none, the others have up to two. */
+static void try_rule(const rk_update *update, int extra, rk_dtype dtype, int32_t dim, bool scaled) {
+    enum { ROWS = 17, USES = 30, SEED = 5 };
     static const int slot_counts[RK_OPTIMIZER_COUNT][2] = {
         [RK_OPTIMIZER_MOMENTUM] = {2, 0},
         [RK_OPTIMIZER_ADAGRAD] = {2, 0},
@@ -316,11 +324,13 @@ static void try_rule(const rk_update *update, float l2, rk_dtype dtype, int32_t 
     static float tables[2][ROWS * MAX_DIM];
     const rk_gradient_source source = {
         .data = gradients, .stride = dim, .length = 1, .scales = scaled ? scales : NULL};
+    const float decay = 0.25f;
     rk_row_use uses[USES];
     randomize(gradients, USES * MAX_DIM);
     randomize(values, ROWS * MAX_DIM);
     randomize(scales, USES);
     for (uint32_t u = 0; u < USES; u++) uses[u] = rk_row_use_make(u < 3 ? u : u < 20 ? 3 : u / 2 - 5, u);
+    uses[USES - 1] = rk_row_use_make(ROWS - 1, USES - 1);
     for (int isa = 0; isa < RK_ISA_COUNT && rk_cpu_has_isa((rk_isa)isa); isa++) {
         rk_rows rows[2] = {{.data = tables[0], .dtype = dtype, .dim = dim},
                            {.data = tables[1], .dtype = dtype, .dim = dim}};
@@ -331,7 +341,8 @@ static void try_rule(const rk_update *update, float l2, rk_dtype dtype, int32_t 
                                      .n_uses = USES,
                                      .sources = &source,
                                      .n_sources = 1,
-                                     .l2 = l2,
+                                     .l2 = extra == WITH_L2 ? decay : 0,
+                                     .l2_full = extra == WITH_L2_FULL ? decay : 0,
                                      .seed = SEED};
         memset(tables, 0, sizeof tables);
         for (int64_t r = 0; r < ROWS; r++)
@@ -344,17 +355,19 @@ static void try_rule(const rk_update *update, float l2, rk_dtype dtype, int32_t 
         }
         rk_fused_update_on[isa](&args);
         rk_sum_row_gradients_scalar(&(rk_sum_row_gradients_args){.from = args, .out = sums});
-        float *g = sums;
-        for (int64_t u = 0; u < USES; u++) {
-            int64_t r = rk_row_use_place(uses[u]);
-            if (u > 0 && r == rk_row_use_place(uses[u - 1])) continue;
+        const float *sum = sums;
+        for (int64_t r = 0, u = 0; r < ROWS; r++) {
+            float g[MAX_DIM] = {0};
+            const bool used = u < USES && rk_row_use_place(uses[u]) == r;
+            while (u < USES && rk_row_use_place(uses[u]) == r) u++;
+            if (used) memcpy(g, sum, (size_t)dim * sizeof *g), sum += dim;
+            if (!used && args.l2_full == 0) continue;
             rk_row_load_scalar(&rows[1], r, row);
-            for (int32_t k = 0; k < dim && l2 != 0; k++) g[k] += l2 * row[k];
+            for (int32_t k = 0; k < dim && extra >= WITH_L2; k++) g[k] += decay * row[k];
             rk_optimizer_step_scalar(update, row,
                                      args.slots[0] ? slots[0][1] + r * args.slot_widths[0] : NULL,
                                      args.slots[1] ? slots[1][1] + r * args.slot_widths[1] : NULL, g, dim);
             rk_row_store_scalar(&rows[1], r, row, SEED, (uint64_t)r);
-            g += dim;
         }
         assert_memory_equal(tables[0], tables[1], sizeof tables[0]);
         for (int s = 0; s < 2; s++) assert_memory_equal(slots[s][0], slots[s][1], sizeof slots[s][0]);
@@ -369,7 +382,7 @@ static void test_rows_update_by_rules(void **state) {
             for (int d = 0; d < N_DIMS; d++)
                 for (int dtype = 0; dtype < RK_ROW_DTYPE_COUNT; dtype++)
                     for (int scaled = 0; scaled < 2; scaled++)
-                        try_rule(&update, extra == WITH_L2 ? 0.25f : 0, (rk_dtype)dtype, dims[d], scaled);
+                        try_rule(&update, extra, (rk_dtype)dtype, dims[d], scaled);
         }
 }
 

@@ -7,7 +7,7 @@ def ratio_of(value):
 
 
 def markdown(result):
-    rows = [[case["name"], f"{case['keys']:,}", seconds_range(case["static"]), seconds_range(case["dynamic"]), ratio_of(case["ratio"]), ratio_of(case["floor"]), f"{case['key_bytes']:.1f}", str(len(case["ratio"]["rounds"]))]
+    rows = [[case["name"], f"{case['keys']:,}", seconds_range(case["static"]), seconds_range(case["dynamic"]), ratio_of(case["ratio"]), ratio_of(case["floor"]) if "floor" in case else "-", f"{case['key_bytes']:.1f}", str(len(case["ratio"]["rounds"]))]
             for case in result["cases"]]
     goals = [[g["goal"], f"{max(g['values'].values()):.2f}", f"{sum(v <= g['most'] for v in g['values'].values())} of {len(g['values'])}", "yes" if g["reached"] else "no"] for g in result["goals"]]
     load = f"Load of the machine in the last quarter of an hour: {result['load']:.0f}. Beside other work, ratios of turns say more than times."

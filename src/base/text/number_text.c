@@ -3,8 +3,6 @@
 #include <float.h>
 #include <math.h>
 
-#include "base/text/powers_of_ten.h"
-
 __extension__ typedef unsigned __int128 uint128;
 
 /* mantissa * 2^-shift, of 53 bits, and not whole. */

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/text/config_synonyms.h"
-#include "base/text/powers_of_ten.h"
 
 static bool is_space(char c) {
     return c == ' ' || c == '\t' || c == '\r';

@@ -62,6 +62,11 @@ static inline bool rk_parse_i64(rk_span text, int64_t *out) {
     return true;
 }
 
+/* In decimal, at the end of room[RK_I64_BYTES]: where it begins. */
+enum { RK_I64_BYTES = 20 };
+char *rk_format_i64(int64_t value, char room[RK_I64_BYTES]);
+char *rk_format_u64(uint64_t value, char room[RK_I64_BYTES]);
+
 /* The same for a piece of a longer text that begins at `whole`: what stands before it is read and masked, so
  * that its length makes no branch. */
 static inline bool rk_parse_i64_within(const char *whole, size_t begin, size_t n_bytes, int64_t *out) {
@@ -74,11 +79,6 @@ static inline bool rk_parse_i64_within(const char *whole, size_t begin, size_t n
     *out = (int64_t)digits;
     return true;
 }
-
-/* In decimal, at the end of room[RK_I64_BYTES]: where it begins. */
-enum { RK_I64_BYTES = 20 };
-char *rk_format_i64(int64_t value, char room[RK_I64_BYTES]);
-char *rk_format_u64(uint64_t value, char room[RK_I64_BYTES]);
 
 /* snprintf with a '.' in numbers, whatever locale the program has set. */
 int rk_snprintf(char *out, size_t out_bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));

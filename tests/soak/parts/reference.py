@@ -1,4 +1,4 @@
-"""Whole trainings of small models, computed in numpy and f64 by the equations of docs/models.md, docs/embeddings.md, docs/training.md and docs/optimizers.md."""
+"""Whole trainings of small models, computed in numpy and f64 by the equations of docs/models.md, docs/embeddings.md, docs/training.md and docs/optimizers.md, and how they are compared with the run's."""
 
 import copy
 import csv

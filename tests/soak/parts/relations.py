@@ -253,7 +253,7 @@ def storage(t):
 
 
 def reference(t):
-    """docs/optimizers.md, docs/models.md: a small model's parameters and slots are those of the equations, computed in numpy."""
+    """docs/optimizers.md, docs/models.md, docs/retrieval.md: a small model's parameters, slots, losses and predictions are those of the equations, computed in numpy."""
     from parts.reference import compare  # needs numpy
 
     compare(t)

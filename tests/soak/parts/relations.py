@@ -160,7 +160,7 @@ def graph(t):
     plan = t.make(models.SINGLE + models.SEVERAL)
     t.program.trained("run.yaml", "a", first=True)
     printed = yaml.safe_load(t.program.ask(["inspect", "--graph", "run.yaml"]))
-    (t.work / "graph.yaml").write_text(yaml.safe_dump({**plan.config, "model": printed["model"]}))
+    t.write("graph.yaml", {**plan.config, "model": printed["model"]})
     t.program.trained("graph.yaml", "b")
     results.same_end(t.work / "a", t.work / "b", "as a graph")
 

@@ -4,6 +4,7 @@ import atexit
 import json
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import packages  # of tests/requirements
@@ -14,11 +15,11 @@ WORKERS = {}
 EXPORT_ROWS = ["trained", "trained", "f32", "f16", "bf16", "int8", "int4"]
 
 
-def worker(program):
+def worker(reckon):
     """A process with TensorFlow that stays for all cases: its import takes seconds."""
     if "process" not in WORKERS:
         python = packages.install("tensorflow", TOP / "bench/requirements/tf.txt")
-        library = Path(program).parent / "libreckon.so"
+        library = Path(reckon).parent / "libreckon.so"
         environment = {**os.environ, "PYTHONPATH": str(TOP / "python"), "RECKON_LIBRARY": str(library), "RK_CACHE": "off"}
         command = [python, "-B", Path(__file__).with_name("tensorflow_worker.py")]
         WORKERS["process"] = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
@@ -27,12 +28,19 @@ def worker(program):
 
 
 def ask(program, asked):
-    process = worker(program)
-    process.stdin.write(json.dumps(asked) + "\n")
-    process.stdin.flush()
-    line = process.stdout.readline()
+    process = worker(program.reckon)
+    watch = threading.Timer(10 * program.timeout, process.kill)  # its first answer waits for the import
+    watch.start()
+    try:
+        process.stdin.write(json.dumps(asked) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+    except BrokenPipeError:
+        line = ""
+    finally:
+        watch.cancel()
     if not line:
-        raise Failure(f"the export to TensorFlow ends its process, with {WORKERS.pop('process').wait()}")
+        raise Failure(f"the export to TensorFlow ends its process, or hangs, with {WORKERS.pop('process').wait()}")
     told = json.loads(line)
     if "error" in told:
         raise Failure(f"TensorFlow: {told['error'][:2000]}")
@@ -76,7 +84,7 @@ def in_tensorflow(t):
     names, *lines = t.program.ask(["predict", *as_exported, "a", "test.csv"]).splitlines()
     wanted = [dict(zip(names.split(",")[1:], map(float, line.split(",")[1:]))) for line in lines]
     asked = {"run": str(t.work / "a"), "to": str(t.work / "saved"), "rows": chosen, "columns": columns_of(t, t.rows["test"])}
-    for signature, given in ask(t.program.reckon, asked).items():
+    for signature, given in ask(t.program, asked).items():
         for i, row in enumerate(wanted):
             for task, value in row.items():
                 if not abs(value - given[task][i]) <= 2e-5 * max(1, abs(value)):

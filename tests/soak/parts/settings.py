@@ -341,14 +341,7 @@ def policy(case, train, data):
     train["keep_best"] = case.one_of("keep_best", "auto", ["auto", "true", "false", "false"])
 
 
-def make(case, kinds=None):
-    kind = case.one_of("kind", "dnn", kinds or SINGLE + SEVERAL + ["two_tower"])
-    n_train = case.pick("rows", 300, lambda r: r.randint(150, 1200))
-    users, items = case.one_of("users", 40, [40, 300]), case.one_of("items", 30, [30, 200])
-    batch = case.pick("batch", 50, lambda r: r.choice([20, 32, 50, 64, 100, 128, 257, 600, 1100]))
-    n_train = min(n_train, batch * 25) + (batch if batch > 257 else 0)
-    features, embedded = features_of(case, kind, users, items)
-    labels = labels_of(case, kind)
+def data_of(case, kind, features, labels):
     data = {
         "train": "train.csv",
         "test": "test.csv",
@@ -358,11 +351,6 @@ def make(case, kinds=None):
     }
     if labels:
         data["labels"] = labels
-    if kind == "two_tower":
-        data["features"] = [{"name": "user", "identity": users}, {"name": "item", "identity": items}] + [
-            f for f in features if f["name"] == "version"
-        ]
-        embedded = []
     valid = case.one_of("valid", "file", ["file", "file", "fraction", "none"])
     if valid != "none":
         data["valid"] = "valid.csv" if valid == "file" else {"fraction": 0.2}
@@ -370,8 +358,7 @@ def make(case, kinds=None):
         data["shuffle_window"] = case.pick("window_rows", 100, lambda r: r.choice([1, 100, 260, 333]))
     if case.maybe("no_cache", 0.3):
         data["cache_bytes"] = 0
-    weighted = case.maybe("weights", 0.25)
-    if weighted:
+    if case.maybe("weights", 0.25):
         data["sample_weight"] = "weight"
         if case.maybe("missing_weights", 0.3):
             data["default_sample_weight"] = 0.5
@@ -379,26 +366,44 @@ def make(case, kinds=None):
         data["joins"] = [{"path": "brands.csv", "key": "item"}]
     if case.maybe("groups", 0.15) and kind != "two_tower":
         data["group"] = "group"
-    dim = case.one_of("dim", 4, [1, 4, 8, 17])
-    rows = optimizer(case, "rows_optimizer")
-    embedding = {
-        "dim": dim,
+    return data
+
+
+def embedding_of(case, kind, embedded):
+    """embedded: entries of features."""
+    out = {
+        "dim": case.one_of("dim", 4, [1, 4, 8, 17]),
         "dtype": case.one_of("rows_dtype", "f32", ["f32", "f32", "f32", "bf16", "f16"]),
         "combiner": case.one_of("combiner", "mean", ["mean", "sum", "sqrtn"]),
         "initializer": initializer(case, "initializer"),
         "l2": case.one_of("l2", 0, [0, 0, 0.01]),
         "l2_full": case.one_of("l2_full", 0, [0, 0, 0, 0.001]),
     }
-    if rows:
-        embedding["optimizer"] = rows
+    if rows := optimizer(case, "rows_optimizer"):
+        out["optimizer"] = rows
     if embedded:
-        embedding["features"] = embedded
+        out["features"] = embedded
     if kind not in EQUAL_DIMS and kind != "lr" and case.maybe("other_dim", 0.2):
-        embedding["tables"] = [{"name": "user", "dim": 3, "dtype": "f32"}]
-    keyed = make_dynamic(case, kind, data["features"], embedding)
+        out["tables"] = [{"name": "user", "dim": 3, "dtype": "f32"}]
+    return out
+
+
+def make(case, kinds=None):
+    kind = case.one_of("kind", "dnn", kinds or SINGLE + SEVERAL + ["two_tower"])
+    n_train = case.pick("rows", 300, lambda r: r.randint(150, 1200))
+    users, items = case.one_of("users", 40, [40, 300]), case.one_of("items", 30, [30, 200])
+    batch = case.pick("batch", 50, lambda r: r.choice([20, 32, 50, 64, 100, 128, 257, 600, 1100]))
+    n_train = min(n_train, batch * 25) + (batch if batch > 257 else 0)
+    features, embedded = features_of(case, kind, users, items)
+    if kind == "two_tower":
+        pair = [{"name": "user", "identity": users}, {"name": "item", "identity": items}]
+        features, embedded = pair + [f for f in features if f["name"] == "version"], []
+    labels = labels_of(case, kind)
+    data, embedding = data_of(case, kind, features, labels), embedding_of(case, kind, embedded)
+    keyed = make_dynamic(case, kind, features, embedding)
     if any("ttl" in table.get("eviction", {}) for table in embedding.get("tables", [])) or case.maybe("timestamp", 0.1):
         data["timestamp"] = "time"
-    compose(case, kind, data["features"], embedding)
+    compose(case, kind, features, embedding)
     train, n_steps = train_of(case, kind, n_train, batch)
     if kind == "two_tower":
         train["metrics"] = ["recall@5"]
@@ -406,16 +411,12 @@ def make(case, kinds=None):
     config = {"data": data, "embedding": embedding, "model": model_of(case, kind), "train": train}
     if keyed:
         config["model"].pop("linear_l2_full", None)
-    plan = Plan(config, kind, labels, weighted, n_train, n_steps)
-    plan.coupled = (rows or train.get("optimizer") or {"kind": "adam"})["kind"] in COUPLED
-    vectors = [
-        f["name"]
-        for f in data["features"]
-        if not f.get("dense") and (f["name"] != "history" or kind != "din")
-    ]
+    plan = Plan(config, kind, labels, "sample_weight" in data, n_train, n_steps)
+    plan.coupled = (embedding.get("optimizer") or train.get("optimizer") or {"kind": "adam"})["kind"] in COUPLED
+    vectors = [f["name"] for f in features if not f.get("dense") and (f["name"] != "history" or kind != "din")]
     plan.tables = [] if kind == "lr" else vectors
     plan.keyed = keyed
-    other_lookups(case, plan, embedding, data["features"])
+    other_lookups(case, plan, embedding, features)
     own_tables(case, plan, embedding)
     plan.users, plan.items = users, items
     return plan

@@ -17,6 +17,7 @@
 #include "workload.h"
 
 enum { FILLED_AT_ONCE = 65536 };
+#define ROOM 1.1 /* rows that a table has room for, by those that it has */
 
 typedef struct side {
     rk_embeddings *embeddings;
@@ -43,7 +44,7 @@ static void create_collection(const workload *w, const rk_optimizer *optimizer, 
         features[f] = (rk_feature_config)RK_FEATURE_CONFIG_INIT;
         features[f].name = features[f].table = from->name;
         features[f].combiner = RK_COMBINER_SUM;
-        int64_t capacity = from->n_rows + from->n_rows / 10;
+        int64_t capacity = (int64_t)((double)from->n_rows * ROOM);
         dynamic[f] = (rk_dynamic_config){.max_capacity = capacity,
                                          .n_buckets = capacity / RK_BUCKET_ROWS + 1,
                                          .evict_to = 1,
@@ -150,17 +151,18 @@ int main(int argc, char **argv) {
         fill_rows(&w, &sides[i]);
     }
     const double key_bytes = measure_key_bytes(&sides[1]);
-    key_finder *finder = key_finder_of(&w, key_bytes - sizeof(rk_key_info), sizeof(rk_key_info));
+    key_finder *finder = key_finder_of(&w, ROOM, key_bytes - sizeof(rk_key_info), sizeof(rk_key_info));
     double *find_seconds = calloc((size_t)steps, sizeof *find_seconds);
     key_finder_tune(finder);
     for (int64_t s = -2; s < steps; s++) {
         int64_t b = (s + 2) % w.n_batches;
         (void)workload_batch(&w, b, sides[0].ids);
         sides[1].ids = keys + b * w.n_features;
-        for (int64_t k = s + 2; k < s + 5; k++) {
-            double begin = seconds_now(), *seconds = k % 3 < 2 ? sides[k % 3].seconds : find_seconds;
-            if (k % 3 < 2)
-                run_step(&sides[k % 3], w.n, sides[k % 3].ids, gradients);
+        for (int64_t k = 0; k < 3; k++) {
+            int64_t turn = (s + (s % 2 ? 2 + k : 4 - k)) % 3; /* each follows each of the others as often */
+            double begin = seconds_now(), *seconds = turn < 2 ? sides[turn].seconds : find_seconds;
+            if (turn < 2)
+                run_step(&sides[turn], w.n, sides[turn].ids, gradients);
             else
                 key_finder_find_batch(finder, b);
             if (s >= 0) seconds[s] = seconds_now() - begin;

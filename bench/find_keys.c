@@ -51,7 +51,7 @@ static char *zeros(double n_bytes) {
     return (char *)(void *)huge_floats((int64_t)(n_bytes / sizeof(float)) + LINE, 0);
 }
 
-key_finder *key_finder_of(const workload *w, double index_bytes, size_t info_bytes) {
+key_finder *key_finder_of(const workload *w, double room, double index_bytes, size_t info_bytes) {
     key_finder *k = calloc(1, sizeof *k);
     int64_t most = 0;
     *k = (key_finder){.w = w, .info_bytes = info_bytes, .ahead = distances[0]};
@@ -66,9 +66,9 @@ key_finder *key_finder_of(const workload *w, double index_bytes, size_t info_byt
         for (int64_t b = 0; b < w->n_batches; b++)
             k->batches[b * w->n_features + f] = number_keys(from->ids + b * n, n, number_of_id);
         free(number_of_id);
-        k->n_lines[f] = (uint64_t)((double)from->n_rows * index_bytes / LINE);
+        k->n_lines[f] = (uint64_t)((double)from->n_rows * room * index_bytes / LINE);
         k->indexes[f] = zeros((double)k->n_lines[f] * LINE);
-        k->info[f] = zeros((double)from->n_rows * (double)info_bytes);
+        k->info[f] = zeros((double)from->n_rows * room * (double)info_bytes);
         most = n > most ? n : most;
     }
     k->line_numbers = calloc((size_t)most, sizeof *k->line_numbers);

@@ -9,8 +9,9 @@
 
 typedef struct key_finder key_finder;
 
-/* index_bytes, info_bytes: that a row takes of the table's index, and that are known of it. */
-key_finder *key_finder_of(const workload *w, double index_bytes, size_t info_bytes);
+/* room: rows that a table has room for, by those that it has; index_bytes, info_bytes: that each of them
+ * takes of the table's index, and that are known of it. */
+key_finder *key_finder_of(const workload *w, double room, double index_bytes, size_t info_bytes);
 
 /* Tries several numbers of keys that are fetched ahead on batch 0 and keeps the best. */
 void key_finder_tune(key_finder *k);

@@ -5,9 +5,9 @@ import collections
 import numpy as np
 
 from parts import tape
-from parts.reference import Model
 from parts.reference_case import IDS
 from parts.reference_models import Network
+from parts.reference_training import Model
 
 ALL, WORD = (1 << 64) - 1, (1 << 32) - 1
 SEED = 0x6E656761746976

@@ -15,8 +15,8 @@ uint64_t rk_hash_bytes(const void *data, size_t n_bytes, uint64_t seed) {
 
 uint64_t rk_hash_i64(int64_t value, uint64_t seed) {
     char room[RK_I64_BYTES];
-    const char *text = rk_format_i64(value, room);
-    return XXH64(text, (size_t)(room + sizeof room - text), seed);
+    rk_span text = rk_format_i64(value, room);
+    return rk_hash_bytes(text.data, text.n_bytes, seed);
 }
 
 uint64_t rk_hash_combine(uint64_t a, uint64_t b) {

@@ -47,11 +47,8 @@ unsigned rk_find_lossless_types(rk_span text, bool is_number) {
     int64_t whole;
     double x;
     unsigned types = 1u << RK_COLUMN_TEXT;
-    if (rk_parse_i64(text, &whole)) {
-        const char *digits = rk_format_i64(whole, scratch);
-        if (spans_equal(text, (rk_span){digits, (size_t)(scratch + RK_I64_BYTES - digits)}))
-            types |= 1u << RK_COLUMN_I64;
-    }
+    if (rk_parse_i64(text, &whole) && spans_equal(text, rk_format_i64(whole, scratch)))
+        types |= 1u << RK_COLUMN_I64;
     if (rk_parse_f64(text, &x) && is_exact_in_f32(x) &&
         (is_number || spans_equal(text, rk_format_f32((float)x, scratch))))
         types |= 1u << RK_COLUMN_F32;

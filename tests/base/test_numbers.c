@@ -158,9 +158,9 @@ static void test_numbers_to_text(void **state) {
         if (k % 2) value = (int64_t)-bits;
         char room[RK_I64_BYTES], expected[32];
         int n = snprintf(expected, sizeof expected, "%lld", (long long)value);
-        const char *text = rk_format_i64(value, room);
-        assert_int_equal(room + sizeof room - text, n);
-        assert_memory_equal(text, expected, (size_t)n);
+        rk_span text = rk_format_i64(value, room);
+        assert_int_equal(text.n_bytes, n);
+        assert_memory_equal(text.data, expected, (size_t)n);
     }
 }
 

@@ -76,8 +76,9 @@ static void drop_last_zeros(decimal *d) {
 static rk_span format_decimal(decimal d, bool is_negative, char scratch[RK_NUMBER_BYTES]) {
     char room[RK_I64_BYTES], *const end = scratch + RK_NUMBER_BYTES, *at = end;
     drop_last_zeros(&d);
-    const char *digits = rk_format_u64(d.digits, room);
-    const int n = (int)(room + RK_I64_BYTES - digits), exponent = n - 1 - d.places;
+    const rk_span text = rk_format_u64(d.digits, room);
+    const char *digits = text.data;
+    const int n = (int)text.n_bytes, exponent = n - 1 - d.places;
     int n_before = exponent < -4 ? 1 : exponent < 0 ? 0 : exponent + 1;
     if (exponent < -4) {
         memcpy(at -= 4, "e-00", 4);
@@ -98,9 +99,7 @@ static rk_span format_decimal(decimal d, bool is_negative, char scratch[RK_NUMBE
 }
 
 static rk_span format_whole(double value, char scratch[RK_NUMBER_BYTES]) {
-    if (value == 0 && signbit(value)) return (rk_span){"-0", 2};
-    const char *text = rk_format_i64((int64_t)value, scratch);
-    return (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
+    return value == 0 && signbit(value) ? (rk_span){"-0", 2} : rk_format_i64((int64_t)value, scratch);
 }
 
 /* Very large and very small numbers, by the C library. */

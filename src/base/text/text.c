@@ -288,14 +288,15 @@ static inline char *format_digits(uint64_t value, char room[RK_I64_BYTES]) {
     return at;
 }
 
-char *rk_format_u64(uint64_t value, char room[RK_I64_BYTES]) {
-    return format_digits(value, room);
+rk_span rk_format_u64(uint64_t value, char room[RK_I64_BYTES]) {
+    const char *at = format_digits(value, room);
+    return (rk_span){at, (size_t)(room + RK_I64_BYTES - at)};
 }
 
-char *rk_format_i64(int64_t value, char room[RK_I64_BYTES]) {
+rk_span rk_format_i64(int64_t value, char room[RK_I64_BYTES]) {
     char *at = format_digits(value < 0 ? -(uint64_t)value : (uint64_t)value, room);
     if (value < 0) *--at = '-';
-    return at;
+    return (rk_span){at, (size_t)(room + RK_I64_BYTES - at)};
 }
 
 bool rk_parse_f32(rk_span text, float *out) {

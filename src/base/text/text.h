@@ -62,10 +62,10 @@ static inline bool rk_parse_i64(rk_span text, int64_t *out) {
     return true;
 }
 
-/* In decimal, at the end of room[RK_I64_BYTES]: where it begins. */
+/* In decimal, within the room. */
 enum { RK_I64_BYTES = 20 };
-char *rk_format_i64(int64_t value, char room[RK_I64_BYTES]);
-char *rk_format_u64(uint64_t value, char room[RK_I64_BYTES]);
+rk_span rk_format_i64(int64_t value, char room[RK_I64_BYTES]);
+rk_span rk_format_u64(uint64_t value, char room[RK_I64_BYTES]);
 
 /* The same for a piece of a longer text that begins at `whole`: what stands before it is read and masked, so
  * that its length makes no branch. */

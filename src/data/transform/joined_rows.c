@@ -215,9 +215,7 @@ rk_span rk_value_as_text(const rk_column *column, int64_t value, char scratch[RK
     if (column->type == RK_COLUMN_TEXT) return rk_column_text(column, value);
     if (column->type == RK_COLUMN_I64) {
         const int64_t bits = column->i64[value];
-        const char *text =
-            column->is_unsigned ? rk_format_u64((uint64_t)bits, scratch) : rk_format_i64(bits, scratch);
-        return (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
+        return column->is_unsigned ? rk_format_u64((uint64_t)bits, scratch) : rk_format_i64(bits, scratch);
     }
     return column->type == RK_COLUMN_F32 ? rk_format_f32(column->f32[value], scratch)
                                          : rk_format_f64(column->f64[value], scratch);

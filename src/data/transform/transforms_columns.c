@@ -170,10 +170,8 @@ static bool ids_of_i64(const rk_data_feature *f, const rk_fitted *fitted, const 
     } else if (f->n_bucketize || f->quantiles) {
         for (int64_t i = 0; i < n; i++) out[i] = rk_find_feature_bucket(f, fitted, NULL, (double)from[i]);
     } else {
-        for (int64_t i = 0; i < n; i++) {
-            const char *text = rk_format_i64(from[i], room);
-            out[i] = vocabulary_id_of_text(f, fitted, (rk_span){text, (size_t)(room + sizeof room - text)});
-        }
+        for (int64_t i = 0; i < n; i++)
+            out[i] = vocabulary_id_of_text(f, fitted, rk_format_i64(from[i], room));
     }
     return outside >> 63 == 0;
 }

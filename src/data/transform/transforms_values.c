@@ -159,8 +159,7 @@ bool rk_transforms_value_of_id(const rk_transforms *t, int64_t feature, int64_t 
                                rk_span *out) {
     const rk_data_feature *f = &t->section->features[feature];
     if (f->identity) {
-        const char *text = rk_format_i64(id + f->identity_offset, scratch);
-        *out = (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
+        *out = rk_format_i64(id + f->identity_offset, scratch);
         return true;
     }
     if (!f->vocabulary.line || id < f->vocabulary.oov) return false;

@@ -82,10 +82,7 @@ void rk_request_column_set_reading(rk_request_column *column, rk_column_reading 
 
 static rk_span format_number(const rk_request_column *c, rk_request_number number,
                              char scratch[RK_NUMBER_BYTES]) {
-    if (c->reading == RK_READS_INTEGERS) {
-        const char *text = rk_format_i64(number.i64, scratch);
-        return (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)};
-    }
+    if (c->reading == RK_READS_INTEGERS) return rk_format_i64(number.i64, scratch);
     bool is_f32 = c->reading == RK_READS_F32 && (double)(float)number.f64 == number.f64;
     return is_f32 ? rk_format_f32((float)number.f64, scratch) : rk_format_f64(number.f64, scratch);
 }
@@ -175,15 +172,13 @@ rk_status rk_request_add_i64(rk_request_column *c, int64_t number) {
                           c->reading == RK_READS_INTEGERS ? (rk_request_number){.i64 = number}
                                                           : (rk_request_number){.f64 = (double)number},
                           false);
-    const char *text = rk_format_i64(number, scratch);
-    return rk_request_add_text(c, (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)});
+    return rk_request_add_text(c, rk_format_i64(number, scratch));
 }
 
 rk_status rk_request_add_u64(rk_request_column *c, uint64_t number) {
     char scratch[RK_NUMBER_BYTES];
     if (number <= INT64_MAX) return rk_request_add_i64(c, (int64_t)number);
-    const char *text = rk_format_u64(number, scratch);
-    return rk_request_add_json_number(c, (rk_span){text, (size_t)(scratch + RK_I64_BYTES - text)});
+    return rk_request_add_json_number(c, rk_format_u64(number, scratch));
 }
 
 static bool takes_floats(const rk_request_column *c) {

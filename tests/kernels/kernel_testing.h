@@ -1,6 +1,7 @@
 /* For tests of kernels: every one of kernel_list.h is tried, on every instruction set that this processor
  * has, against the scalar reference: the same bits, at odd sizes. Those of rows are tried by
- * test_row_kernels.c, those that convert rows by test_row_rounding.c, all others by test_kernels.c. */
+ * test_row_kernels.c, those that convert rows by test_row_rounding.c, random numbers, losses of candidates
+ * and searches by test_kernels.c, all others by test_dense_kernels.c. */
 #ifndef RK_TESTS_KERNELS_KERNEL_TESTING_H
 #define RK_TESTS_KERNELS_KERNEL_TESTING_H
 
@@ -34,18 +35,27 @@ static bool tried(const char *name, bool mark) {
 }
 
 /* Which file tries them. */
-typedef enum kernel_family { OTHER_KERNELS, ROW_KERNELS, ROUNDING_KERNELS, N_FAMILIES } kernel_family;
+typedef enum kernel_family {
+    DENSE_KERNELS,
+    ROW_KERNELS,
+    ROUNDING_KERNELS,
+    OTHER_KERNELS,
+    N_FAMILIES
+} kernel_family;
 
 static kernel_family family_of_kernel(const char *name) {
     static const char *const lists[N_FAMILIES][8] = {
         [ROW_KERNELS] = {"rk_ids_check", "rk_finite_check", "rk_bag_forward", "rk_fused_update",
                          "rk_sum_row_gradients", "rk_optimizer_step"},
         [ROUNDING_KERNELS] = {"rk_row_load", "rk_row_store", "rk_bf16_round", "rk_f32_to_16_bits",
-                              "rk_f32_from_16_bits", "rk_rows_quantize"}};
+                              "rk_f32_from_16_bits", "rk_rows_quantize"},
+        [OTHER_KERNELS] = {"rk_random_init_row", "rk_sample_candidate_loss", "rk_code_products",
+                           "rk_row_products", "rk_floats_to_ordered_keys", "rk_find_keys_above",
+                           "rk_rows_argmax"}};
     for (int family = 0; family < N_FAMILIES; family++)
         for (int i = 0; lists[family][i]; i++)
             if (strcmp(lists[family][i], name) == 0) return (kernel_family)family;
-    return OTHER_KERNELS;
+    return DENSE_KERNELS;
 }
 
 static void check_all_tried(kernel_family family) {
